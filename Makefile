@@ -1,0 +1,41 @@
+# The two commands of the README, and what they need. `make PYTHON=python3.12 VENV=.venv312 test` picks another Python.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check
+
+.PHONY: demo test lint format exercises install-demo install-test clean
+
+demo: install-demo
+	$(BIN)/autograder demo
+
+test: install-test
+	$(BIN)/python -m pytest
+
+lint: install-test
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/pyright --pythonpath $(BIN)/python
+
+format: install-test
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+exercises: install-demo
+	$(BIN)/autograder release --build
+
+install-demo: $(VENV)/demo.stamp
+install-test: $(VENV)/test.stamp
+
+$(VENV)/demo.stamp: pyproject.toml
+	$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13) and "minitx needs Python 3.11, 3.12 or 3.13; this is " + sys.version.split()[0] + ". Name another one: make PYTHON=python3.11")'
+	$(PYTHON) -m venv $(VENV)
+	$(PIP) install --quiet --editable '.[fast,grade]'
+	touch $@
+
+$(VENV)/test.stamp: $(VENV)/demo.stamp
+	$(PIP) install --quiet --editable '.[fast,grade,dev]'
+	touch $@
+
+clean:
+	rm -rf $(VENV) build dist *.egg-info
