@@ -1,0 +1,1 @@
+"""What a notebook of the course imports: `from minitx.course import check`."""
