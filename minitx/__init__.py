@@ -1,0 +1,30 @@
+"""minitx: a transformer built in NumPy, with hot loops in Numba, small enough to read.
+
+    import minitx
+    import minitx.functional as F
+    from minitx import nn, optim
+
+Neither Numba nor Matplotlib is imported here; Numba comes with the first kernel that runs.
+"""
+
+from minitx import functional, kernels, nn, optim
+from minitx.errors import DtypeError, GradientError, GraphError
+from minitx.gradcheck import check_gradients
+from minitx.graph import is_recording, no_grad
+from minitx.randomness import manual_seed
+from minitx.tensor import Tensor
+
+__all__ = [
+    "DtypeError",
+    "GradientError",
+    "GraphError",
+    "Tensor",
+    "check_gradients",
+    "functional",
+    "is_recording",
+    "kernels",
+    "manual_seed",
+    "nn",
+    "no_grad",
+    "optim",
+]

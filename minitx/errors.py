@@ -1,0 +1,19 @@
+"""Errors that say what was expected, what came, and what to try."""
+
+
+class DtypeError(TypeError, ValueError):
+    """An array of the wrong dtype. Both a TypeError and a ValueError, so either handler catches it."""
+
+
+class GraphError(RuntimeError):
+    """Gradients cannot be computed: the graph is freed, missing, or its arrays have changed."""
+
+
+class GradientError(AssertionError):
+    """A derivative rule disagrees with finite differences."""
+
+
+def shape_error(argument: str, expected: str, got: tuple[int, ...], hint: str = "") -> ValueError:
+    """The error for a wrong shape: names the argument, the axes expected and the shape that came."""
+    message = f"{argument} must have shape {expected}, got {tuple(got)}."
+    return ValueError(f"{message} {hint}" if hint else message)

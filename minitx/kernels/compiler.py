@@ -1,0 +1,102 @@
+"""How the kernels are compiled, and where the compiled code is kept."""
+
+import functools
+import hashlib
+import os
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numba
+import numpy as np
+from numba.core import config
+
+# The flags that keep NaN and infinity: `nnan` and `ninf` would let LLVM delete the tests for them.
+FASTMATH = {"nsz", "arcp", "contract", "afn", "reassoc"}
+
+_settings: Any = config
+
+
+def compiled() -> Callable[[Callable[..., Any]], Any]:
+    """Decorator: Numba's njit with the flags that every kernel here uses, cached on disk.
+
+    Compiled code does not hold Python's lock, so that several threads can be in it at once.
+    """
+
+    def decorate(function: Callable[..., Any]) -> Any:
+        previous = _settings.CACHE_DIR
+        _settings.CACHE_DIR = str(cache_folder())  # read once, when a function is decorated
+        try:
+            return numba.njit(
+                cache=True,
+                nogil=True,
+                fastmath=FASTMATH,
+                error_model="numpy",  # 0/0 is NaN, as in NumPy, and no ZeroDivisionError
+            )(function)
+        finally:
+            _settings.CACHE_DIR = previous
+
+    return decorate
+
+
+def plain(array: np.ndarray, dtype: Any) -> np.ndarray:
+    """C-contiguous, aligned, writeable, of `dtype`: the one layout that the kernels are compiled for."""
+    return np.require(array, dtype=dtype, requirements=("C", "A", "W"))
+
+
+@functools.cache
+def cache_folder() -> Path:
+    """Where compiled kernels are kept: `<cache>/minitx/kernels-<digest of the kernels' source>`.
+
+    Numba looks for changes only in the file of the function it caches, not in the helpers that it
+    calls from other files. With the digest of all of them in the path, any edit means a new folder.
+    """
+    digest = hashlib.sha256()
+    for file in sorted(Path(__file__).parent.glob("*.py")):
+        digest.update(file.name.encode() + b"\0" + file.read_bytes())
+    folder = _writable_root() / f"kernels-{digest.hexdigest()[:16]}"
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def _writable_root() -> Path:
+    root = _user_cache()
+    if root is not None:
+        try:
+            root.mkdir(parents=True, exist_ok=True)
+            tempfile.TemporaryFile(dir=root).close()
+            return root
+        except OSError:
+            pass
+    fallback = _private_temporary_folder()
+    reason = f"{root} is not writable" if root else "no home folder is set"
+    print(f"minitx: {reason}; compiled kernels are kept in {fallback}", file=sys.stderr)
+    return fallback
+
+
+def _user_cache() -> Path | None:
+    if os.environ.get("MINITX_CACHE_DIR"):
+        return Path(os.environ["MINITX_CACHE_DIR"])
+    if os.environ.get("XDG_CACHE_HOME"):
+        return Path(os.environ["XDG_CACHE_HOME"]) / "minitx"
+    try:
+        return Path.home() / ".cache" / "minitx"
+    except RuntimeError:
+        return None
+
+
+def _private_temporary_folder() -> Path:
+    """A folder that only this user can write: what lies in a cache is run."""
+    user = os.getuid() if hasattr(os, "getuid") else 0
+    folder = Path(tempfile.gettempdir()) / f"minitx-{user}"
+    try:
+        folder.mkdir(mode=0o700, exist_ok=True)
+        status = folder.lstat()
+        private = not folder.is_symlink() and status.st_mode & 0o077 == 0
+        if os.name == "nt" or (private and status.st_uid == user):
+            return folder
+    except OSError:
+        pass
+    return Path(tempfile.mkdtemp(prefix="minitx-"))
