@@ -1,0 +1,11 @@
+"""The two exceptions whose text is meant to be read: one clear paragraph, no traceback needed."""
+
+from __future__ import annotations
+
+
+class UsageError(Exception):
+    """Something the person at the keyboard can mend: what was expected, what came, what to do."""
+
+
+class ReleaseError(UsageError):
+    """A unit that cannot be released as it is written. Names file, cell and line."""
