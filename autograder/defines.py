@@ -1,0 +1,56 @@
+"""Which names a code cell defines at its top level, by reading its lines, not by parsing it.
+
+Students' cells may hold a syntax error, IPython magics, or text made to break a parser (a deeply nested
+expression can end the whole process), so the lines are matched one by one.
+"""
+
+from __future__ import annotations
+
+import re
+
+_FUNCTION = re.compile(r"(?:async\s+def|def|class)\s+(\w+)")
+_ASSIGNMENT = re.compile(r"(\w++(?:\s*+,\s*+\w++)*+)\s*+(?::[^=\n]{0,200})?=(?!=)")
+_IMPORT = re.compile(r"import\s+(.+)|from\s+[\w.]+\s+import\s+(.+)")
+_IDENTIFIER = re.compile(r"[^\W\d]\w*$")
+_LONGEST = 2_000  # longer lines are data
+
+
+def defined_names(source: str) -> set[str]:
+    """Functions, classes and variables that the top level of `source` defines; imports are left out."""
+    return defined_functions(source) | _matches(source, _ASSIGNMENT)
+
+
+def defined_functions(source: str) -> set[str]:
+    """Functions and classes that the top level of `source` defines."""
+    return _matches(source, _FUNCTION)
+
+
+def imported_names(source: str) -> set[str]:
+    """Names that the top level of `source` imports."""
+    found = set()
+    for line in top_level_lines(source):
+        if match := _IMPORT.match(line):
+            listed = (match[1] or match[2]).split("#")[0].strip("() ")
+            found |= {item.split(" as ")[-1].strip().split(".")[0] for item in listed.split(",")}
+    return {name for name in found if _IDENTIFIER.match(name)}
+
+
+def words(source: str) -> set[str]:
+    """Every word in `source`: what it may use of others."""
+    return set(re.findall(r"\w+", source))
+
+
+def _matches(source: str, pattern: re.Pattern[str]) -> set[str]:
+    found = set()
+    for line in top_level_lines(source):
+        if match := pattern.match(line):
+            found |= {name.strip() for name in match[1].split(",")}
+    return {name for name in found if _IDENTIFIER.match(name)}
+
+
+def top_level_lines(source: str) -> list[str]:
+    """The lines at the least indentation: IPython takes a common indentation off before it runs a cell."""
+    lines = [line.expandtabs() for line in source.split("\n") if line.strip() and len(line) <= _LONGEST]
+    code = [line for line in lines if not line.lstrip().startswith(("#", "%", "!"))]
+    margin = min((len(line) - len(line.lstrip()) for line in code), default=0)
+    return [line[margin:] for line in code if not line[margin : margin + 1].isspace()]
