@@ -31,6 +31,14 @@ _CONFIG_TEXT = '''"""This course's settings for nbgrader, read when it is starte
 c = get_config()  # noqa: F821
 c.CourseDirectory.course_id = {course_id!r}
 c.CourseDirectory.release_directory = {release!r}
+
+# Student code runs in the sandbox under nbgrader's own commands and in formgrader, too. SystemExit, since
+# nbgrader goes on after any other error in this file, and would run student code itself.
+try:
+    from autograder.preprocessors import configure
+except Exception as error:
+    raise SystemExit(f"nbgrader needs the course's grader, which cannot be imported here: {{error}}")
+configure(c, __file__)
 '''
 _COURSE_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*$")
 
