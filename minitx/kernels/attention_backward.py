@@ -34,12 +34,14 @@ NO_GAP = -(1 << 30)
 @compiled()
 def _pull(grad, out, log_sum, scale, shift, pull):
     """shift = log_sum in units of log 2, pull = scale * rowsum(grad * out); none beyond the last row."""
-    rows = log_sum.size
     for i in range(TILE):
         shift[i], pull[i] = np.inf, 0
-    for i in range(rows):
+    for i in range(log_sum.size):
         shift[i] = log_sum[i] * shift.dtype.type(LOG2_E)
-        pull[i] = (grad[i] * out[i]).sum() * scale
+        summed = pull.dtype.type(0)
+        for c in range(grad.shape[1]):
+            summed += grad[i, c] * out[i, c]
+        pull[i] = summed * scale
 
 
 @compiled()
@@ -109,14 +111,14 @@ def _backward_tile(
 
 @compiled()
 def backward_tasks(
-    worker, taken, q, k, v, mask, masked, causal, offset, scale, out, log_sum, grad, parts_q, grad_k, grad_v
+    deal, q, k, v, mask, masked, causal, offset, scale, out, log_sum, grad, parts_q, grad_k, grad_v
 ):
     """Works off heads of keys, or every splits-th block of one, until none is left."""
     batch, kv_heads, m, d = k.shape
     d_v, splits, group = v.shape[3], parts_q.shape[0], q.shape[1] // k.shape[1]
     space = scratch((2 * d + d_v + 2 * KEYS + 3) * TILE, q)
     while True:
-        task = next_task(worker, taken, batch * kv_heads * splits)
+        task = next_task(deal, batch * kv_heads * splits)
         if task < 0:
             return
         head, split = task // splits, task % splits

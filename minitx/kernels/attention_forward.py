@@ -11,7 +11,7 @@ test, or one with an uneven mask, takes the long way.
 
 import numpy as np
 
-from minitx.kernels.blocks import row_weights
+from minitx.kernels.blocks import log_sums, row_weights
 from minitx.kernels.compiler import compiled
 from minitx.kernels.crew import next_task
 from minitx.kernels.masks import (
@@ -30,7 +30,6 @@ from minitx.kernels.tiles import cut, gather_queries, score_keys, scratch, turn_
 KEYS = 128  # keys of a block
 SAMPLE = 6  # keys whose scores make the guess
 LARGEST_TOTAL = 2.0**40  # far from overflow, with room for large values
-LN_2 = 0.6931471805599453
 NO_GAP = -(1 << 30)
 
 
@@ -175,18 +174,19 @@ def _finish_tile(gathered, top, total, rescale, out, log_sum):
         rescale[i] = dtype.type(1) / (total[i] if total[i] != 0 else dtype.type(1))
     _rescale(gathered, rescale)
     turn_out(gathered, out)
+    log_sums(pointer(top), pointer(total))
     for i in range(log_sum.size):
-        log_sum[i] = (top[i] + np.log2(total[i])) * dtype.type(LN_2) if total[i] != 0 else dtype.type(np.inf)
+        log_sum[i] = top[i] if total[i] != 0 else dtype.type(np.inf)
 
 
 @compiled()
-def forward_tasks(worker, taken, q, k, v, mask, masked, causal, offset, factor, out, log_sum):
+def forward_tasks(deal, q, k, v, mask, masked, causal, offset, factor, out, log_sum):
     """Works off tiles until none is left. The last tiles of a head, long under `causal`, come first."""
     batch, heads, n, d = q.shape
     space = scratch((d + v.shape[3] + KEYS + 5) * TILE, q)
     tiles = (n + TILE - 1) // TILE
     while True:
-        task = next_task(worker, taken, batch * heads * tiles)
+        task = next_task(deal, batch * heads * tiles)
         if task < 0:
             return
         head, first = task // tiles, TILE * (tiles - 1 - task % tiles)

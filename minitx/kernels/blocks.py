@@ -16,6 +16,7 @@ from numba.core import cgutils
 
 from minitx.kernels.simd import I32, I64, VECTORS, Vectors, intrinsic
 
+LN_2 = 0.6931471805599453
 TILE = 64  # queries of a tile, side by side in the lanes
 
 # Rows of a block of so many vectors, largest first. A narrow block has more, so that enough sums are
@@ -222,3 +223,19 @@ def row_weights(typingctx, scores, shift, total):
         return context.get_dummy_value()
 
     return types.void(scores, shift, total), codegen
+
+
+@intrinsic
+def log_sums(typingctx, top, total):
+    """top[i] = log(2**top[i] * total[i]) in place, for a tile's queries."""
+
+    def codegen(context, builder, signature, args):
+        top, total = args
+        write = Vectors(builder, signature.args[0].dtype)
+        for i in range(0, TILE, write.lanes):
+            at = I64(i)
+            value = builder.fadd(write.load(top, at), write.log2(write.load(total, at)))
+            write.store(builder.fmul(value, write.full(LN_2)), top, at)
+        return context.get_dummy_value()
+
+    return types.void(top, total), codegen

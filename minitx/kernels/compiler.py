@@ -13,10 +13,13 @@ import numba
 import numpy as np
 from numba.core import config
 
+from minitx.kernels import notice
+
 # The flags that keep NaN and infinity: `nnan` and `ninf` would let LLVM delete the tests for them.
 FASTMATH = {"nsz", "arcp", "contract", "afn", "reassoc"}
 
 _settings: Any = config
+notice.watch()
 
 
 def compiled() -> Callable[[Callable[..., Any]], Any]:

@@ -7,21 +7,26 @@ started by the time that all tasks are done.
 The threads are Python's, and compiled code does not hold Python's lock. Numba's `prange` was left for
 them: its workqueue layer aborts when two threads enter it, its OpenMP layer aborts in a forked child and
 waits for every thread, and it compiles each kernel three times over.
+
+To wake a thread takes as long as a small kernel. So a helper that has finished looks out for the next
+call for some tens of microseconds before it sleeps, and so does the caller for its helpers' end.
 """
 
 import functools
 import os
 import threading
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from typing import Any
 
 import numpy as np
 from numba.core import config
 
 from minitx.kernels.compiler import compiled
-from minitx.kernels.simd import take_number
+from minitx.kernels.simd import read_number, relax, take_number
 
 THREADS: int = config.NUMBA_NUM_THREADS  # pyright: ignore[reportAttributeAccessIssue]
+LOOKS = 4000  # at a flag before sleeping, each up to 50 ns
+_bell = np.zeros(1, np.int64)  # rung by a caller that has begun
 
 
 class _Job:
@@ -41,34 +46,41 @@ class _Job:
                 self.error = error
             self.done.release()
 
-    def finish(self) -> None:
-        if not self.unclaimed.acquire(blocking=False):
-            self.done.acquire()
-            if self.error is not None:
-                raise self.error
+    def taken_back(self) -> bool:
+        return self.unclaimed.acquire(blocking=False)
+
+    def wait(self) -> None:
+        self.done.acquire()
+        if self.error is not None:
+            raise self.error
 
 
 def share(kernel: Any, workers: int, *arguments: Any) -> None:
-    """Call kernel(worker, taken, *arguments) on so many threads; each works off `next_task` until -1."""
-    taken = np.zeros(workers, np.int64)
-    jobs = [_Job(kernel, (worker, taken, *arguments)) for worker in range(1, workers)]
+    """Call kernel(deal, *arguments) on so many threads; each works off next_task(deal, ...) until -1."""
+    taken = np.zeros(workers + 1, np.int64)  # tasks of each share; threads that have found no more
+    jobs = [_Job(kernel, ((worker, taken, _bell), *arguments)) for worker in range(1, workers)]
     if jobs:
         queue = _helpers(len(jobs))
         for job in jobs:
             queue.put(job)
-    kernel(0, taken, *arguments)
-    for job in jobs:
-        job.finish()
+    kernel((0, taken, _bell), *arguments)
+    started = [job for job in jobs if not job.taken_back()]
+    if started and not wait_for(taken, workers, len(started) + 1, LOOKS):
+        for job in started:
+            job.wait()
 
 
 @compiled()
-def next_task(worker, taken, tasks):
+def next_task(deal, tasks):
     """The number of a task that no other thread has, or -1 if none is left.
 
     A thread first takes the tasks of its own share in order, so that it meets the same data in its own
     cache from call to call, and then those that others have not come to.
     """
-    workers = taken.size
+    worker, taken, bell = deal
+    workers = taken.size - 1
+    if worker == 0 and workers > 1 and taken[0] == 0:
+        take_number(bell, 0)  # not before: a helper needs Python's lock, which the caller now has let go
     for turn in range(workers):
         owner = (worker + turn) % workers
         first, last = owner * tasks // workers, (owner + 1) * tasks // workers
@@ -76,11 +88,23 @@ def next_task(worker, taken, tasks):
             task = first + take_number(taken, owner)
             if task < last:
                 return task
+    take_number(taken, workers)
     return -1
+
+
+@compiled()
+def wait_for(flags, index, value, looks):
+    """Whether flags[index] reaches `value` within so many looks."""
+    for _ in range(looks):
+        if read_number(flags, index) >= value:
+            return True
+        relax()
+    return False
 
 
 @functools.cache
 def _queue() -> SimpleQueue[_Job]:
+    wait_for(_bell, 0, 0, 1)  # compiled here, not in several helpers at once
     return SimpleQueue()
 
 
@@ -105,7 +129,14 @@ def _helpers(count: int) -> SimpleQueue[_Job]:
 
 def _help(queue: SimpleQueue[_Job]) -> None:
     while True:
-        queue.get().run()
+        rung = int(_bell[0])
+        try:
+            job = queue.get_nowait()
+        except Empty:
+            if wait_for(_bell, 0, rung + 1, LOOKS):
+                continue
+            job = queue.get()
+        job.run()
 
 
 def _forget() -> None:

@@ -67,7 +67,7 @@ def _add_keys(query, keys, values, allowed, scores, gathered, top, total):
 
 
 @compiled()
-def decode_tasks(worker, taken, q, k, v, mask, masked, causal, offset, factor, gathered, top, total):
+def decode_tasks(deal, q, k, v, mask, masked, causal, offset, factor, gathered, top, total):
     """Works off parts of the keys of each head until none is left."""
     batch, kv_heads, m, d = k.shape
     group, n, parts = q.shape[1] // kv_heads, q.shape[2], top.shape[3]
@@ -75,7 +75,7 @@ def decode_tasks(worker, taken, q, k, v, mask, masked, causal, offset, factor, g
     queries, scores = np.empty((group * n, d), q.dtype), np.empty(CHUNK, q.dtype)
     nothing = np.empty(0, np.bool_)
     while True:
-        task = next_task(worker, taken, batch * kv_heads * parts)
+        task = next_task(deal, batch * kv_heads * parts)
         if task < 0:
             return
         head, part = task // parts, task % parts

@@ -4,7 +4,8 @@ Each `@intrinsic` is a function that a kernel calls and that writes LLVM instruc
 width of a vector is the host's: 16 float32 with AVX-512, 8 with AVX2, else 4; half as many float64.
 """
 
-from typing import Any
+import platform
+from typing import Any, cast
 
 import llvmlite.binding as llvm
 import numba.extending
@@ -13,7 +14,8 @@ from llvmlite import ir
 from numba import types
 from numba.core import cgutils, config
 
-intrinsic: Any = numba.extending.intrinsic  # the signature that kernels see is not the Python one
+# Without a type: kernels do not see the Python signature, whose first argument is the compiler's.
+intrinsic = cast(Any, numba.extending.intrinsic)
 
 I32, I64 = ir.IntType(32), ir.IntType(64)
 
@@ -118,20 +120,47 @@ class Vectors:
             value = self.fma(value, r, self.full(coefficient))
         return value
 
-    def _exp2_plain(self, x):
-        """2**n * 2**r with n = round(x); adding `magic` leaves n in the lowest bits of the sum."""
+    def log2(self, x):
+        """log2(x) for normal x > 0, relative error about 1e-7 (float32); NaN and infinity as they come."""
         builder = self.builder
-        magic, bits = (1.5 * 2**23, 23) if self.single else (1.5 * 2**52, 52)
-        lowest = -126.0 if self.single else -1022.0
+        if not self.single:
+            function = cgutils.get_or_insert_function(
+                builder.module, ir.FunctionType(self.type, [self.type]), f"llvm.log2.{self.suffix}"
+            )
+            return builder.call(function, [x])
+        # x = 2**n (1 + f) with 1 + f between sqrt(1/2) and sqrt(2)
+        bits = builder.bitcast(x, self.whole)
+        n = builder.ashr(builder.sub(bits, self.full_whole(0x3F3504F3)), self.full_whole(23))
+        rest = builder.bitcast(builder.sub(bits, builder.shl(n, self.full_whole(23))), self.type)
+        f = builder.fsub(rest, self.full(1.0))
+        value = self.fma(self._polynomial(LOG2_OVER_F, f), f, builder.sitofp(n, self.type))
+        finite = builder.fcmp_ordered("<", x, self.full(float("inf")))
+        return builder.select(finite, value, x)
+
+    def _exp2_plain(self, x):
+        """2**n * 2**r with n = round(x): n is added to the exponent's bits.
+
+        The well-known way to round, to add and subtract 1.5 * 2**23, is undone by the flag `reassoc`.
+        """
+        builder = self.builder
+        bits, lowest = (23, -126.0) if self.single else (52, -1022.0)
+        kind = ir.FunctionType(self.type, [self.type])
+        rint = cgutils.get_or_insert_function(builder.module, kind, f"llvm.rint.{self.suffix}")
+        n = builder.call(rint, [x])
         tiny = builder.fcmp_ordered("<", x, self.full(lowest))
-        huge = builder.fcmp_ordered(">=", x, self.full(-lowest + 2))
-        shifted = builder.fadd(x, self.full(magic))
-        r = builder.fsub(x, builder.fsub(shifted, self.full(magic)))
-        power = builder.shl(builder.bitcast(shifted, self.whole), self.full_whole(bits))
-        value = self._polynomial(EXP2_CENTRED[self.single], r)
+        huge = builder.fcmp_ordered(">", x, self.full(1.0 - lowest))
+        usual = builder.fcmp_ordered("<=", self._fabs(x), self.full(1.0 - lowest))  # not so for NaN
+        whole = builder.fptosi(builder.select(usual, n, self.full(0.0)), self.whole)
+        value = self._polynomial(EXP2_CENTRED[self.single], builder.fsub(x, n))
+        power = builder.shl(whole, self.full_whole(bits))
         value = builder.bitcast(builder.add(builder.bitcast(value, self.whole), power), self.type)
         value = builder.select(tiny, self.full(0.0), value)
         return builder.select(huge, self.full(float("inf")), value)
+
+    def _fabs(self, x):
+        kind = ir.FunctionType(self.type, [self.type])
+        name = f"llvm.fabs.{self.suffix}"
+        return self.builder.call(cgutils.get_or_insert_function(self.builder.module, kind, name), [x])
 
     def _exp2_avx512(self, x):
         """Two instructions made for it: `vreduce` gives x - floor(x), `vscalef` multiplies by 2**floor(x)."""
@@ -176,6 +205,11 @@ EXP2_FROM_ZERO = {
     True: [0.9999999251, 0.6931530732, 0.240153617, 0.05582631805, 0.008989340091, 0.001877576675],
     False: _taylor(0.5, 13),
 }
+# log2(1 + f) / f, for 1 + f between sqrt(1/2) and sqrt(2), relative error 3e-8.
+LOG2_OVER_F = [
+    *(1.442695, -0.721347324, 0.480910856, -0.360705909, 0.287910042),
+    *(-0.238888313, 0.215726121, -0.207688394, 0.126326084),
+]
 
 
 @intrinsic
@@ -221,9 +255,39 @@ def take_number(typingctx, counters, index):
 
     def codegen(context, builder, signature, args):
         start = context.make_array(counters)(context, builder, args[0]).data
-        return builder.atomic_rmw("add", builder.gep(start, [args[1]]), I64(1), "monotonic")
+        return builder.atomic_rmw("add", builder.gep(start, [args[1]]), I64(1), "acq_rel")
 
     return types.intp(counters, types.intp), codegen
+
+
+@intrinsic
+def read_number(typingctx, counters, index):
+    """counters[index] as it is now in memory, though another thread may have changed it."""
+
+    def codegen(context, builder, signature, args):
+        start = context.make_array(counters)(context, builder, args[0]).data
+        return builder.load_atomic(builder.gep(start, [args[1]]), "acquire", 8)
+
+    return types.intp(counters, types.intp), codegen
+
+
+@intrinsic
+def relax(typingctx):
+    """Tells the processor that this thread waits in a loop."""
+    processor = platform.machine().lower()
+
+    def codegen(context, builder, signature, args):
+        if processor in ("x86_64", "amd64"):
+            name, types_, values = "llvm.x86.sse2.pause", [], []
+        elif processor in ("aarch64", "arm64"):
+            name, types_, values = "llvm.aarch64.hint", [I32], [I32(1)]
+        else:
+            return context.get_dummy_value()
+        kind = ir.FunctionType(ir.VoidType(), types_)
+        builder.call(cgutils.get_or_insert_function(builder.module, kind, name), values)
+        return context.get_dummy_value()
+
+    return types.void(), codegen
 
 
 @intrinsic
