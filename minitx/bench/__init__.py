@@ -1,0 +1,34 @@
+"""minitx beside its peers, timed in turn in one run: what `minitx bench` prints.
+
+Each row is {"workload", "size", "minitx_ms", "peer", "peer_ms", "ratio", "goal", "limit_share", "max_error"}:
+medians of both sides; ratio = peer_ms / minitx_ms; goal = the ratio aimed at; limit_share = share of the
+machine's limit (multiply-adds or, when decoding, reading of memory), measured in the same run.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from importlib.util import find_spec
+from typing import Any
+
+Step = tuple[str, Callable[[], list[dict[str, Any]]]]
+
+
+def plan(what: str) -> tuple[list[Step], list[str]]:
+    """The measurements that `what` asks for ("attention", "decode" or "all"), and the peers that are missing.
+
+    Raises ImportError where Numba is missing: the twins are not what is measured.
+    """
+    from minitx.bench import attention, startup
+
+    steps: list[Step] = []
+    missing = [] if find_spec("torch") else ["PyTorch (torch)"]
+    for work in attention.WORKLOADS:
+        group = "decode" if work.both_goal is None else "attention"
+        if not missing and what in (group, "all"):
+            steps.append((f"{work.name} {work.size}", partial(attention.measure, work)))
+    if what in ("attention", "all"):
+        steps.append(("start-up", startup.measure))
+        steps.append(("four lines of NumPy", attention.measure_four_lines))
+        if not missing:
+            steps.append(("mixed work", attention.measure_mixed))
+    return steps, missing

@@ -1,0 +1,122 @@
+"""The student's command. Exit code 0: done; 1: the work says no; 2: wrong use."""
+
+from __future__ import annotations
+
+import json
+import sys
+from enum import StrEnum
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+app = typer.Typer(
+    help="minitx: a transformer built in NumPy, with hot loops in Numba.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    add_completion=False,
+)
+# A pipe or a file has no width of its own.
+screen = Console() if sys.stdout.isatty() else Console(width=140)
+notices = Console(stderr=True)
+
+
+class Selection(StrEnum):
+    """What `minitx bench` can measure."""
+
+    attention = "attention"
+    decode = "decode"
+    all = "all"
+
+
+@app.command(epilog="Example: minitx warmup")
+def warmup() -> None:
+    """Compile all kernels now, so that no later call waits for it. The result is kept on disk."""
+    from minitx import kernels
+    from minitx.warmup import steps
+
+    if kernels.backend() != "numba":
+        notices.print("The NumPy twins are in use, which need no compiling: nothing to do.")
+        return
+    from minitx.kernels import compiler, notice
+
+    notice.hush()
+    work = list(steps())
+    with progress_bar() as bar:
+        task = bar.add_task("", total=len(work))
+        for name, step in work:
+            bar.update(task, description=f"compiling {name}")
+            step()
+            bar.advance(task)
+    screen.print(f"Compiled kernels are kept in {compiler.cache_folder()}", soft_wrap=True)
+
+
+@app.command(epilog="Examples: minitx bench attention; minitx bench all --json")
+def bench(
+    what: Annotated[Selection, typer.Argument(help="What to measure.")] = Selection.attention,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the rows as JSON.")] = False,
+) -> None:
+    """Time minitx beside its peers, in turn, in one run: ratio = the peer's time over minitx's."""
+    from minitx import bench as benchmarks
+
+    try:
+        steps, missing = benchmarks.plan(what.value)
+    except ImportError as error:
+        notices.print(f"There is nothing to measure without Numba ({error}): pip install 'minitx[fast]'.")
+        raise typer.Exit(1) from None
+    for peer in missing:
+        notices.print(f"{peer} is not installed: its rows are left out.")
+    rows: list[dict[str, Any]] = []
+    with progress_bar() as bar:
+        task = bar.add_task("", total=len(steps))
+        for name, measure in steps:
+            bar.update(task, description=name)
+            rows += measure()
+            bar.advance(task)
+    if as_json:
+        print(json.dumps(rows, indent=1))
+    elif rows:
+        screen.print(table_of(rows))
+    raise typer.Exit(0 if rows else 1)
+
+
+def table_of(rows: list[dict[str, Any]]) -> Table:
+    """The rows for a person; a row that falls short of its goal says so."""
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    for heading in ("workload", "size", "peer"):
+        table.add_column(heading)
+    for heading in ("minitx ms", "peer ms", "ratio", "goal", "of limit", "error"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    table.add_column("")
+    for row in rows:
+        numbers = [
+            shown(row["minitx_ms"], ".3f"),
+            shown(row["peer_ms"], ".3f"),
+            shown(row["ratio"], ".2f"),
+            shown(row["goal"], ".2f"),
+            shown(row["limit_share"], ".0%"),
+            shown(row["max_error"], ".0e"),
+        ]
+        short = row["goal"] is not None and row["ratio"] < row["goal"]
+        table.add_row(row["workload"], row["size"], row["peer"], *numbers, "short" if short else "")
+    return table
+
+
+def shown(value: float | None, form: str) -> str:
+    return "" if value is None else format(value, form)
+
+
+def progress_bar() -> Progress:
+    columns = (TextColumn("{task.description:<40}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    return Progress(*columns, console=notices, transient=True)
+
+
+def main() -> None:
+    app()
+
+
+if __name__ == "__main__":
+    main()

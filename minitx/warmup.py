@@ -1,0 +1,57 @@
+"""Compile every kernel ahead of its first use: what `minitx warmup` does.
+
+Compiled code is kept on disk, so this is needed once for each machine and version. Without it the first
+call of each kernel compiles it, which takes about a second a kernel.
+"""
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+
+import minitx.functional as F
+from minitx.optim import AdamW
+from minitx.tensor import Tensor
+
+
+def steps() -> Iterator[tuple[str, Callable[[], None]]]:
+    """What to call so that all kernels are compiled, each with a name to show. Uses the back-end in use."""
+    for dtype in (np.float32, np.float64):
+        bits = np.dtype(dtype).name
+        yield f"attention, {bits}", lambda dtype=dtype: attention(dtype)
+        yield f"decode, {bits}", lambda dtype=dtype: decode(dtype)
+        yield f"layers and loss, {bits}", lambda dtype=dtype: layers(dtype)
+        yield f"optimiser, {bits}", lambda dtype=dtype: optimiser(dtype)
+
+
+def attention(dtype: type) -> None:
+    """Forward and backward, with and without a mask, for one thread and for several."""
+    for size in (3, 130):
+        for mask in (None, np.ones((1, 1, 1, size), np.bool_)):
+            q, k, v = (made(dtype, 2, 4, size, 16) for _ in range(3))
+            F.attention(q, k, v, mask=mask, causal=True).sum().backward()
+
+
+def decode(dtype: type) -> None:
+    for size in (3, 2100):
+        for mask in (None, np.ones((1, 1, 1, size), np.bool_)):
+            q, k, v = made(dtype, 1, 4, 1, 32), made(dtype, 1, 4, size, 32), made(dtype, 1, 4, size, 32)
+            F.attention(q.detach(), k.detach(), v.detach(), mask=mask, causal=True)
+
+
+def layers(dtype: type) -> None:
+    for rows in (3, 2048):
+        x = made(dtype, rows, 160)
+        weight, bias = made(dtype, 160), made(dtype, 160)
+        y = F.layer_norm(x, weight, bias) + F.rms_norm(x, weight) + F.gelu(x) + F.gelu(x, approximate="none")
+        F.cross_entropy(y, np.zeros(rows, np.int64)).backward()
+
+
+def optimiser(dtype: type) -> None:
+    for size in (7, 1 << 18):
+        parameter = made(dtype, size)
+        parameter.sum().backward()
+        AdamW([parameter], lr=0.0).step()
+
+
+def made(dtype: type, *shape: int) -> Tensor:
+    return Tensor(np.ones(shape, dtype), requires_grad=True)
