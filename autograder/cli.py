@@ -14,12 +14,12 @@ from textwrap import shorten
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+from rich.progress import Progress, TaskID
 from rich.table import Table
 
 from autograder.errors import UsageError
 from autograder.runners import default_jobs
+from minitx import terminal
 
 if TYPE_CHECKING:
     from autograder.course import Course
@@ -33,9 +33,8 @@ app = typer.Typer(
     rich_markup_mode=None,
     add_completion=False,
 )
-# A pipe or a file has no width of its own.
-screen = Console() if sys.stdout.isatty() else Console(width=120)
-notices = Console(stderr=True)
+screen = terminal.screen(width=120)
+notices = terminal.plain_console(stderr=True)
 
 CourseOption = Annotated[Path, typer.Option("--course", help="The course folder.", metavar="DIR")]
 SolutionsOption = Annotated[
@@ -83,7 +82,7 @@ def demo(
 
     unit = "attention"
     folder = course or Path(tempfile.mkdtemp(prefix="autograder-demo-"))
-    with progress_bar() as bar:
+    with terminal.progress_bar(notices) as bar:
         task = bar.add_task("building and releasing the unit", total=None)
         built = build(solutions_folder(solutions) / unit)
         opened = Course.create(folder)
@@ -170,7 +169,7 @@ def grade_command(
     opened = Course.open(course)
     opened.spec(unit)  # a unit that was never released is refused before anything else
     students = chosen(opened.students(unit), student, unit, opened.submitted)
-    with progress_bar() as bar:
+    with terminal.progress_bar(notices) as bar:
         results = graded(opened, unit, students, jobs, bar, bar.add_task("starting", total=None))
         csv = export(opened)
     results.sort(key=lambda result: result.student)
@@ -226,11 +225,6 @@ def export(opened: Course) -> Path:
     return csv
 
 
-def progress_bar() -> Progress:
-    columns = (TextColumn("{task.description:<34}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    return Progress(*columns, console=notices, transient=True)
-
-
 def show(results: list[Result], as_json: bool) -> None:
     """Print the results as a table, or as JSON."""
     if as_json:
@@ -241,7 +235,7 @@ def show(results: list[Result], as_json: bool) -> None:
 
 def draw(results: list[Result], path: Path) -> None:
     """The table as an SVG picture that needs no font from elsewhere."""
-    console = Console(record=True, width=112, file=io.StringIO())
+    console = terminal.plain_console(record=True, width=112, file=io.StringIO())
     console.print(table_of(results))
     picture = console.export_svg(title="autograder demo")
     path.write_text(re.sub(r"@font-face\s*{[^}]*}\s*", "", picture))

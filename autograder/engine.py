@@ -152,8 +152,7 @@ def _never_stop(course: Course, spec: Spec, student: str, runner: Runner) -> Jud
 
 def _write_down(course: Course, spec: Spec, judged: Iterator[Judged]) -> Iterator[Result]:
     """Write autograded notebook, gradebook rows and feedback; the coordinator is the only writer."""
-    feedback = FeedbackWriter(course)
-    with GradebookWriter(course) as gradebook:
+    with GradebookWriter(course) as gradebook, FeedbackWriter(course) as feedback:
         for one in judged:
             notes = [one.problem, *one.notes] if one.problem else one.notes
             write_autograded(course, spec.unit, one.student, one.notebook, one.verdict, notes)

@@ -97,4 +97,4 @@ class Runner:
 
 def default_jobs() -> int:
     """One runner for each processor that this process may use."""
-    return len(os.sched_getaffinity(0))
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

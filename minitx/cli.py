@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import sys
 from enum import StrEnum
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
+
+from minitx import terminal
 
 app = typer.Typer(
     help="minitx: a transformer built in NumPy, with hot loops in Numba.",
@@ -19,9 +18,8 @@ app = typer.Typer(
     rich_markup_mode=None,
     add_completion=False,
 )
-# A pipe or a file has no width of its own.
-screen = Console() if sys.stdout.isatty() else Console(width=140)
-notices = Console(stderr=True)
+screen = terminal.screen(width=140)
+notices = terminal.plain_console(stderr=True)
 
 
 class Selection(StrEnum):
@@ -45,7 +43,7 @@ def warmup() -> None:
 
     notice.hush()
     work = list(steps())
-    with progress_bar() as bar:
+    with terminal.progress_bar(notices) as bar:
         task = bar.add_task("", total=len(work))
         for name, step in work:
             bar.update(task, description=f"compiling {name}")
@@ -70,7 +68,7 @@ def bench(
     for peer in missing:
         notices.print(f"{peer} is not installed: its rows are left out.")
     rows: list[dict[str, Any]] = []
-    with progress_bar() as bar:
+    with terminal.progress_bar(notices) as bar:
         task = bar.add_task("", total=len(steps))
         for name, measure in steps:
             bar.update(task, description=name)
@@ -107,11 +105,6 @@ def table_of(rows: list[dict[str, Any]]) -> Table:
 
 def shown(value: float | None, form: str) -> str:
     return "" if value is None else format(value, form)
-
-
-def progress_bar() -> Progress:
-    columns = (TextColumn("{task.description:<40}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    return Progress(*columns, console=notices, transient=True)
 
 
 def main() -> None:

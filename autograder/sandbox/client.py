@@ -71,6 +71,8 @@ class ZygoteBackend:
     name = "zygote"
 
     def __init__(self) -> None:
+        if sys.platform != "linux":
+            raise SandboxUnavailable(_why_not(f"this is {sys.platform}, not Linux"))
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         command = [sys.executable, "-I", "-m", "autograder.sandbox.zygote", str(theirs.fileno())]
         kept = {

@@ -97,6 +97,16 @@ def test_a_notebook_that_is_no_json_is_reported_and_the_others_are_graded(course
     assert (course / "feedback/eve/tiny/tiny.html").exists()
 
 
+def test_names_with_brackets_are_printed_as_they_are(course):
+    """The terminal library would take them for markup, and stop at one that it cannot close."""
+    hand_in(course, "[bold]bob", (course / "exercises/tiny/tiny.ipynb").read_bytes(), "tiny [x] (1).ipynb")
+    done = autograder("grade", "tiny", "--course", course, "--student", "[bold]bob")
+    assert done.returncode == 0, done.stderr
+    assert "[bold]bob" in done.stdout
+    assert "[x]" in done.stdout
+    assert_refused(autograder("grade", "tiny", "--course", course, "--student", "[/]"), "[/]")
+
+
 @pytest.mark.parametrize("command", [(), ("demo",), ("release",), ("grade",)])
 def test_help_has_an_example(command):
     done = autograder(*command, "--help", env={"PATH": "/usr/bin:/bin", "COLUMNS": "200"})
