@@ -27,6 +27,7 @@ class Selection(StrEnum):
 
     attention = "attention"
     decode = "decode"
+    layers = "layers"
     all = "all"
 
 

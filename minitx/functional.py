@@ -30,6 +30,7 @@ __all__ = [
     "pad",
     "relu",
     "rms_norm",
+    "rotary",
     "scaled_dot_product_attention",
     "sigmoid",
     "silu",
@@ -153,6 +154,35 @@ def rms_norm(x: Tensor, weight: Tensor | None = None, eps: float = 1e-5) -> Tens
     """
     x = as_tensor(x)
     return apply("rms_norm", x, _vector("weight", weight, x), eps=eps)
+
+
+def rotary(
+    x: Tensor, positions: Any, base: float = 10000.0, layout: Literal["half", "interleaved"] = "half"
+) -> Tensor:
+    """Rotary position embedding: pair i of the last axis turned by position * base^(-2 i / head_dim).
+
+    x (..., n, head_dim) with head_dim even; positions (n,), or (B, n) where B is the first axis of x; whole
+    numbers from 0 on. Pair i is (x[i], x[i + head_dim / 2]) for "half", as in Llama, and (x[2 i], x[2 i + 1])
+    for "interleaved", as in the paper (Su et al. 2021, arXiv:2104.09864): a checkpoint needs the layout that
+    it was trained with. Turned queries and keys have products that depend on i - j alone.
+
+    Raises ValueError for a wrong shape or layout, DtypeError for positions that are not integers, IndexError
+    for a negative one.
+    """
+    x, places = as_tensor(x), _integers("positions", positions)
+    if layout not in ("half", "interleaved"):
+        raise ValueError(f'layout must be "half" or "interleaved", got {layout!r}.')
+    if x.ndim < 2 or x.shape[-1] % 2:
+        raise shape_error("x", "(..., n, head_dim) with head_dim even", x.shape, "Numbers turn in pairs.")
+    if x.dtype.kind != "f":
+        raise DtypeError(f"x must be float32 or float64, got {x.dtype}.")
+    n = x.shape[-2]
+    if places.shape != (n,) and (x.ndim < 3 or places.shape != (x.shape[0], n)):
+        expected = f"(n = {n},)" if x.ndim < 3 else f"(n = {n},) or (B = {x.shape[0]}, n = {n})"
+        raise shape_error("positions", expected, places.shape)
+    if (places._array < 0).any():
+        raise IndexError(f"positions must be 0 or more, got {places._array.min()}.")
+    return apply("rotary", x, places, base=float(base), layout=layout)
 
 
 def relu(x: Tensor) -> Tensor:

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from minitx import kernels
 from minitx.nn.module import Module, Parameter
 from minitx.tensor import Tensor
 
@@ -89,8 +90,6 @@ class Adam(Optimizer):
     arXiv:1412.6980). `weight_decay` adds weight_decay p to g.
     """
 
-    decoupled = False
-
     def __init__(
         self,
         parameters: Any,
@@ -103,14 +102,9 @@ class Adam(Optimizer):
 
     def _update(self, array, grad, state, group) -> None:
         (beta1, beta2), lr = group["betas"], group["lr"]
-        if not state:
-            state.update(t=0, mean=np.zeros_like(array), square=np.zeros_like(array))
+        self._next_step(array, state)
         if group["weight_decay"]:
-            if self.decoupled:
-                array *= 1 - lr * group["weight_decay"]
-            else:
-                grad = grad + group["weight_decay"] * array
-        state["t"] += 1
+            grad = grad + group["weight_decay"] * array
         mean, square = state["mean"], state["square"]
         mean *= beta1
         mean += (1 - beta1) * grad
@@ -119,14 +113,17 @@ class Adam(Optimizer):
         root = np.sqrt(square) / math.sqrt(1 - beta2 ** state["t"]) + group["eps"]
         array -= lr / (1 - beta1 ** state["t"]) * mean / root
 
+    def _next_step(self, array: np.ndarray, state: dict[str, Any]) -> None:
+        if not state:
+            state.update(t=0, mean=np.zeros_like(array), square=np.zeros_like(array))
+        state["t"] += 1
+
 
 class AdamW(Adam):
     """Adam with the decay taken from the parameter itself: p <- p - lr weight_decay p, then Adam's step.
 
-    Loshchilov, Hutter 2017, arXiv:1711.05101.
+    Loshchilov, Hutter 2017, arXiv:1711.05101. One fused kernel updates parameter and moments.
     """
-
-    decoupled = True
 
     def __init__(
         self,
@@ -137,6 +134,20 @@ class AdamW(Adam):
         weight_decay: float = 0.01,
     ):
         super().__init__(parameters, lr, betas, eps, weight_decay)
+
+    def _update(self, array, grad, state, group) -> None:
+        self._next_step(array, state)
+        kernels.family("optim").adamw_step(
+            array,
+            grad,
+            state["mean"],
+            state["square"],
+            group["lr"],
+            group["betas"],
+            group["eps"],
+            group["weight_decay"],
+            state["t"],
+        )
 
 
 def decay_groups(model: Module, weight_decay: float) -> list[Group]:

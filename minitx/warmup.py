@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 import minitx.functional as F
+from minitx import kernels
 from minitx.optim import AdamW
 from minitx.tensor import Tensor
 
@@ -21,6 +22,7 @@ def steps() -> Iterator[tuple[str, Callable[[], None]]]:
         yield f"decode, {bits}", lambda dtype=dtype: decode(dtype)
         yield f"layers and loss, {bits}", lambda dtype=dtype: layers(dtype)
         yield f"optimiser, {bits}", lambda dtype=dtype: optimiser(dtype)
+        yield f"rotary positions and cache, {bits}", lambda dtype=dtype: cache(dtype)
 
 
 def attention(dtype: type) -> None:
@@ -43,7 +45,7 @@ def layers(dtype: type) -> None:
         x = made(dtype, rows, 160)
         weight, bias = made(dtype, 160), made(dtype, 160)
         y = F.layer_norm(x, weight, bias) + F.rms_norm(x, weight) + F.gelu(x) + F.gelu(x, approximate="none")
-        F.cross_entropy(y, np.zeros(rows, np.int64)).backward()
+        F.cross_entropy(F.softmax(y), np.zeros(rows, np.int64)).backward()
 
 
 def optimiser(dtype: type) -> None:
@@ -51,6 +53,22 @@ def optimiser(dtype: type) -> None:
         parameter = made(dtype, size)
         parameter.sum().backward()
         AdamW([parameter], lr=0.0).step()
+
+
+def cache(dtype: type) -> None:
+    positions, added = np.arange(3), np.ones((1, 2, 3, 4), dtype)
+    for layout in ("half", "interleaved"):
+        F.rotary(made(dtype, 1, 2, 3, 4), positions, layout=layout).sum().backward()
+    family, rope = kernels.family("cache"), kernels.family("rope")
+    keys, values, lengths = (
+        np.zeros((1, 2, 9, 4), dtype),
+        np.zeros((1, 2, 9, 4), dtype),
+        np.zeros(1, np.int64),
+    )
+    for angles in (None, rope.table(9, 4, 10000.0, np.dtype(dtype))):
+        family.append(keys, values, lengths, added, added, angles=angles)
+    family.evict(keys, values, lengths, 1, 2)
+    family.fork(keys, values, lengths, [0])
 
 
 def made(dtype: type, *shape: int) -> Tensor:

@@ -14,11 +14,11 @@ Step = tuple[str, Callable[[], list[dict[str, Any]]]]
 
 
 def plan(what: str) -> tuple[list[Step], list[str]]:
-    """The measurements that `what` asks for ("attention", "decode" or "all"), and the peers that are missing.
+    """The measurements of `what` ("attention", "decode", "layers" or "all"), and the peers that are missing.
 
     Raises ImportError where Numba is missing: the twins are not what is measured.
     """
-    from minitx.bench import attention, startup
+    from minitx.bench import attention, layers, startup
 
     steps: list[Step] = []
     missing = [] if find_spec("torch") else ["PyTorch (torch)"]
@@ -31,4 +31,6 @@ def plan(what: str) -> tuple[list[Step], list[str]]:
         steps.append(("four lines of NumPy", attention.measure_four_lines))
         if not missing:
             steps.append(("mixed work", attention.measure_mixed))
+    if not missing and what in ("layers", "all"):
+        steps += layers.steps()
     return steps, missing

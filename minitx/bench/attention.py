@@ -6,26 +6,19 @@ import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache, partial
-from importlib import import_module
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 import minitx.functional as F
-from minitx.bench.timing import as_row, in_turn, peak_flops, read_speed
+from minitx.bench.timing import as_row, in_turn, peak_flops, read_speed, torch
 from minitx.kernels import attention
 from minitx.tensor import Tensor
 
 Row = dict[str, Any]
 Call = Callable[[], tuple[np.ndarray, ...]]
 PEER = "torch.scaled_dot_product_attention"
-
-
-@cache
-def torch() -> Any:
-    """PyTorch, imported only where it is measured."""
-    return import_module("torch")
 
 
 @dataclass(frozen=True)

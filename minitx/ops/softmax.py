@@ -2,20 +2,23 @@
 
 import numpy as np
 
-from minitx.ops.table import define
+from minitx import kernels
+from minitx.ops.table import define, floats
 
 
 def softmax_forward(x: np.ndarray, axis: int) -> np.ndarray:
-    top = x.max(axis=axis, keepdims=True, initial=-np.inf)
-    # A row of nothing but -inf has nothing to choose from: it gives zeros, and -inf - -inf would be NaN.
-    out = np.exp(x - np.where(top == -np.inf, 0, top))
-    total = out.sum(axis=axis, keepdims=True)
-    out /= np.where(total == 0, 1, total)
-    return out
+    (x,) = floats(_exchanged(x, axis))
+    return _exchanged(kernels.family("layers").softmax_forward(x), axis)
 
 
 def softmax_rule(grad, out, axis):
-    return out * (grad - (grad * out).sum(axis=axis, keepdims=True))
+    grad, out = _exchanged(grad, axis), _exchanged(out, axis)
+    return _exchanged(kernels.family("layers").softmax_backward(grad, out), axis)
+
+
+def _exchanged(x: np.ndarray, axis: int) -> np.ndarray:
+    """`axis` and the last one, which is the kernel's, with their places exchanged."""
+    return x if x.ndim and axis in (-1, x.ndim - 1) else x.swapaxes(axis, -1)
 
 
 def log_softmax_forward(x: np.ndarray, axis: int) -> np.ndarray:

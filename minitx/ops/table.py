@@ -21,6 +21,8 @@ An input that was broadcast gets a gradient of the output's shape; the engine su
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import numpy as np
+
 
 class Rule:
     """A derivative rule and the names of what it needs."""
@@ -96,3 +98,17 @@ def define_plain(name: str, forward: Callable[..., Any], inputs: str) -> None:
     """Enter an operation without gradients: comparisons and logic."""
     names = tuple(inputs.split())
     OPS[name] = Op(name, forward, names, differentiable=(False,) * len(names))
+
+
+def floats(*arrays: np.ndarray | None, like: np.ndarray | None = None) -> tuple[Any, ...]:
+    """The arrays in one float dtype, as the kernels want them: that of `like`, or else their own common one.
+
+    Integers become float32.
+    """
+    if like is not None:
+        dtype = like.dtype
+    else:
+        dtypes = {array.dtype for array in arrays if array is not None}
+        dtype = dtypes.pop() if len(dtypes) == 1 else np.result_type(*dtypes)
+        dtype = dtype if dtype.kind == "f" else np.dtype(np.float32)
+    return tuple([x if x is None or x.dtype == dtype else x.astype(dtype) for x in arrays])

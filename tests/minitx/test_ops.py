@@ -103,6 +103,18 @@ def masked_targets(shape):
     return targets
 
 
+def complex_rotation(t, x):
+    """Interleaved pairs as complex numbers, turned by position * 10000^(-2 i / head_dim)."""
+    n, d = x.shape[-2:]
+    angles = t.arange(n, dtype=t.float64)[:, None] * 10000.0 ** (-t.arange(0, d, 2, dtype=t.float64) / d)
+    turn = t.polar(t.ones_like(angles), angles).to(t.complex64 if x.dtype == t.float32 else t.complex128)
+    return t.view_as_real(t.view_as_complex(x.reshape(*x.shape[:-1], d // 2, 2)) * turn).flatten(-2)
+
+
+def even_rows(rng, shape):
+    return [rng.standard_normal((*shape, 3, 6))]
+
+
 CASES = [
     Case("add", lambda a, b: a + b, lambda t, a, b: a + b, broadcast_pair),
     Case("subtract", lambda a, b: b - a, lambda t, a, b: b - a, broadcast_pair),
@@ -173,6 +185,7 @@ CASES = [
          lambda t, x: t.nn.functional.layer_norm(x, x.shape[-1:])),
     Case("rms_norm", F.rms_norm, lambda t, x, w: t.nn.functional.rms_norm(x, x.shape[-1:], w, 1e-5),
          with_vectors(1)),
+    Case("rotary", lambda x: F.rotary(x, np.arange(x.shape[-2]), layout="interleaved"), complex_rotation, even_rows),
     Case("linear", F.linear, lambda t, x, w, b: t.nn.functional.linear(x, w, b), layer),
     Case("dropout", lambda x: F.dropout(x, 0.4, rng=7),
          lambda t, x: x * t.tensor((np.random.default_rng(7).random(x.shape, np.float32) >= 0.4) / 0.6)
