@@ -62,7 +62,7 @@ def solutions_folder(given: Path | None) -> Path:
     return folder
 
 
-@app.command(epilog="Example: autograder demo --course /tmp/my-course")
+@app.command(epilog="Example: autograder demo --course my-course")
 def demo(
     course: Annotated[
         Path | None,

@@ -108,9 +108,6 @@ class Remote:
     def __array__(self, *unused: object, **more: object) -> NoReturn:
         raise TypeError(f"expected an array, got an object of class {self._class_name}")
 
-    __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = _refuse  # type: ignore[assignment]
-    __hash__ = __bool__ = __float__ = __int__ = __index__ = __contains__ = _refuse  # type: ignore[assignment]
-
 
 def _forward(operation: str, swapped: bool) -> Any:
     def method(self: Remote, *other: Any) -> Any:
@@ -119,6 +116,9 @@ def _forward(operation: str, swapped: bool) -> Any:
     return method
 
 
+JUDGEMENTS = ("eq", "ne", "lt", "le", "gt", "ge", "hash", "bool", "float", "int", "index", "contains")
+for _name in JUDGEMENTS:
+    setattr(Remote, f"__{_name}__", Remote._refuse)
 for _name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul"):
     setattr(Remote, f"__{_name}__", _forward(_name, swapped=False))
     setattr(Remote, f"__r{_name}__", _forward(_name, swapped=True))
