@@ -7,6 +7,13 @@
 Neither Numba nor Matplotlib is imported here; Numba comes with the first kernel that runs.
 """
 
+import os
+
+# NumPy's OpenBLAS lets its threads look for the next product in a busy loop for some 30 ms, on the cores
+# that the kernels' threads then want. 2**10 cycles are enough. OpenBLAS reads this when NumPy is imported:
+# where NumPy came before minitx it is too late, and only a variable set outside helps.
+os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "10")
+
 from minitx import functional, kernels, nn, optim
 from minitx.errors import DtypeError, GradientError, GraphError
 from minitx.gradcheck import check_gradients

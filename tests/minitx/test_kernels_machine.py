@@ -206,3 +206,19 @@ def test_narrower_vectors_give_the_same_results(width, tmp_path):
         MINITX_CACHE_DIR=str(tmp_path),
     )
     assert printed == f"{size} True"
+
+
+def test_importing_minitx_lets_openblas_threads_sleep_soon_unless_the_user_says_otherwise():
+    """OpenBLAS reads the variable when it is loaded, so it must be there before NumPy is."""
+    code = """
+        import os, sys
+        class Watch:
+            def find_spec(self, name, *more):
+                if name == "numpy":
+                    print(os.environ.get("OPENBLAS_THREAD_TIMEOUT"))
+        sys.meta_path.insert(0, Watch())
+        import minitx
+    """
+    unset = "import os; os.environ.pop('OPENBLAS_THREAD_TIMEOUT', None)\n"
+    assert run_python(unset + textwrap.dedent(code)) == "10"
+    assert run_python(code, OPENBLAS_THREAD_TIMEOUT="20") == "20"
