@@ -66,7 +66,7 @@ class SandboxExecute(_OfCourse):
         seed = seed_of(Course.open(Path(self.course)).key, told["assignment"], told["student"])
         verdict = runner.judge(cells_of(nb, spec), seed)
         if verdict.needs_review:
-            raise RuntimeError(verdict.needs_review)  # nbgrader then keeps what was there, and says so
+            raise RuntimeError(verdict.needs_review)  # nbgrader then records no score, and says so
         return autograded_notebook(nb, verdict, spec), resources
 
 

@@ -1,5 +1,6 @@
 """Scores are made in the test runner from values that student code returned, and from nothing else."""
 
+import dataclasses
 import time
 
 import pytest
@@ -136,6 +137,16 @@ def test_a_wrong_answer_is_recognised_by_what_it_returns(judge):
 def test_a_wrong_answer_of_another_kind_is_only_suggested(judge):
     verdict = judge.judge(submission("def mean(x):\n    return x.mean() + (x.ndim - 1)"), b"k")
     assert (verdict.looks_like.name, verdict.looks_like.certain) == ("mean-of-rows", False)
+
+
+def test_an_error_alone_is_no_sign_of_a_misconception(backend):
+    """Many ideas end in the same exception; only a wrong value tells them apart."""
+    raises = "def mean(x):\n    if x.ndim == 2: raise TypeError('no tables')\n    return x.mean()"
+    known = Misconception("no-tables", "belief", "advice", "mean", "the mean of a table", raises)
+    strict = Judge(dataclasses.replace(make_spec(), misconceptions=(known,)), backend)
+    verdict = strict.judge(submission(raises), b"k")
+    assert outcomes(verdict) == ["OK", "RE", "OK"]
+    assert verdict.looks_like is None
 
 
 def test_a_visible_failure_shows_its_message_and_a_hidden_one_does_not(judge):
