@@ -1,4 +1,4 @@
-"""The student's command. Exit code 0: done; 1: the work says no; 2: wrong use."""
+"""`minitx bench`: minitx beside its peers."""
 
 from __future__ import annotations
 
@@ -10,16 +10,7 @@ import typer
 from rich.table import Table
 
 from minitx import terminal
-
-app = typer.Typer(
-    help="minitx: a transformer built in NumPy, with hot loops in Numba.",
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,
-    add_completion=False,
-)
-screen = terminal.screen(width=140)
-notices = terminal.plain_console(stderr=True)
+from minitx.cli.app import app, notices, refuse, screen
 
 
 class Selection(StrEnum):
@@ -29,28 +20,6 @@ class Selection(StrEnum):
     decode = "decode"
     layers = "layers"
     all = "all"
-
-
-@app.command(epilog="Example: minitx warmup")
-def warmup() -> None:
-    """Compile all kernels now, so that no later call waits for it. The result is kept on disk."""
-    from minitx import kernels
-    from minitx.warmup import steps
-
-    if kernels.backend() != "numba":
-        notices.print("The NumPy twins are in use, which need no compiling: nothing to do.")
-        return
-    from minitx.kernels import compiler, notice
-
-    notice.hush()
-    work = list(steps())
-    with terminal.progress_bar(notices) as bar:
-        task = bar.add_task("", total=len(work))
-        for name, step in work:
-            bar.update(task, description=f"compiling {name}")
-            step()
-            bar.advance(task)
-    screen.print(f"Compiled kernels are kept in {compiler.cache_folder()}", soft_wrap=True)
 
 
 @app.command(epilog="Examples: minitx bench attention; minitx bench all --json")
@@ -64,8 +33,7 @@ def bench(
     try:
         steps, missing = benchmarks.plan(what.value)
     except ImportError as error:
-        notices.print(f"There is nothing to measure without Numba ({error}): pip install 'minitx[fast]'.")
-        raise typer.Exit(1) from None
+        refuse(f"There is nothing to measure without Numba ({error}): pip install 'minitx[fast]'.")
     for peer in missing:
         notices.print(f"{peer} is not installed: its rows are left out.")
     rows: list[dict[str, Any]] = []
@@ -106,11 +74,3 @@ def table_of(rows: list[dict[str, Any]]) -> Table:
 
 def shown(value: float | None, form: str) -> str:
     return "" if value is None else format(value, form)
-
-
-def main() -> None:
-    app()
-
-
-if __name__ == "__main__":
-    main()

@@ -1,0 +1,10 @@
+"""The student's command. Exit code 0: done; 1: the work says no; 2: wrong use."""
+
+from minitx.cli import bench, warmup
+from minitx.cli.app import app
+
+__all__ = ["bench", "main", "warmup"]
+
+
+def main() -> None:
+    app()

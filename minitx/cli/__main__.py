@@ -1,0 +1,3 @@
+from minitx.cli import main
+
+main()
