@@ -2,7 +2,7 @@
 
     import minitx
     import minitx.functional as F
-    from minitx import nn, optim
+    from minitx import models, nn, optim
 
 Neither Numba nor Matplotlib is imported here; Numba comes with the first kernel that runs.
 """
@@ -14,7 +14,8 @@ import os
 # where NumPy came before minitx it is too late, and only a variable set outside helps.
 os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "10")
 
-from minitx import functional, kernels, nn, optim
+from minitx import functional, kernels, models, nn, optim
+from minitx.cache import KVCache
 from minitx.errors import DtypeError, GradientError, GraphError
 from minitx.gradcheck import check_gradients
 from minitx.graph import is_recording, no_grad
@@ -25,12 +26,14 @@ __all__ = [
     "DtypeError",
     "GradientError",
     "GraphError",
+    "KVCache",
     "Tensor",
     "check_gradients",
     "functional",
     "is_recording",
     "kernels",
     "manual_seed",
+    "models",
     "nn",
     "no_grad",
     "optim",

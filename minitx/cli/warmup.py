@@ -25,4 +25,4 @@ def warmup() -> None:
             bar.update(task, description=f"compiling {name}")
             step()
             bar.advance(task)
-    screen.print(f"Compiled kernels are kept in {compiler.cache_folder()}", soft_wrap=True)
+    screen.print(f"Compiled kernels are kept in {compiler.cache_root()}", soft_wrap=True)

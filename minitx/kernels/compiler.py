@@ -1,5 +1,6 @@
 """How the kernels are compiled, and where the compiled code is kept."""
 
+import ast
 import functools
 import hashlib
 import os
@@ -18,6 +19,7 @@ from minitx.kernels import notice
 # The flags that keep NaN and infinity: `nnan` and `ninf` would let LLVM delete the tests for them.
 FASTMATH = {"nsz", "arcp", "contract", "afn", "reassoc"}
 
+_PACKAGE = "minitx.kernels"
 _settings: Any = config
 notice.watch()
 
@@ -30,7 +32,9 @@ def compiled() -> Callable[[Callable[..., Any]], Any]:
 
     def decorate(function: Callable[..., Any]) -> Any:
         previous = _settings.CACHE_DIR
-        _settings.CACHE_DIR = str(cache_folder())  # read once, when a function is decorated
+        _settings.CACHE_DIR = str(
+            cache_folder(function.__code__.co_filename)
+        )  # read once, when a function is decorated
         try:
             return numba.njit(
                 cache=True,
@@ -49,22 +53,50 @@ def plain(array: np.ndarray, dtype: Any) -> np.ndarray:
     return np.require(array, dtype=dtype, requirements=("C", "A", "W"))
 
 
-@functools.cache
-def cache_folder() -> Path:
-    """Where compiled kernels are kept: `<cache>/minitx/kernels-<digest of the kernels' source>`.
+def cache_folder(file: str) -> Path:
+    """Where the compiled kernels of a source file are kept: `<cache>/<its name>-<digest>`.
 
     Numba looks for changes only in the file of the function it caches, not in the helpers that it
-    calls from other files. With the digest of all of them in the path, any edit means a new folder.
+    calls from other files. The digest is of the file and of all kernels that it imports, directly or
+    through others, so that an edit means a new folder for what depends on it, and for nothing else.
     """
     digest = hashlib.sha256()
-    for file in sorted(Path(__file__).parent.glob("*.py")):
-        digest.update(file.name.encode() + b"\0" + file.read_bytes())
-    folder = _writable_root() / f"kernels-{digest.hexdigest()[:16]}"
+    for path in sorted(_sources_of(Path(file))):
+        digest.update(path.name.encode() + b"\0" + path.read_bytes())
+    folder = cache_root() / f"{Path(file).stem}-{digest.hexdigest()[:16]}"
     folder.mkdir(parents=True, exist_ok=True)
     return folder
 
 
-def _writable_root() -> Path:
+@functools.cache
+def _sources_of(path: Path) -> frozenset[Path]:
+    """The file and the files in this folder that it imports, and that these import."""
+    found, waiting = set(), [path]
+    while waiting:
+        file = waiting.pop()
+        if file not in found:
+            found.add(file)
+            waiting += _imported(file)
+    return frozenset(found)
+
+
+@functools.cache
+def _imported(file: Path) -> list[Path]:
+    names = set()
+    for node in ast.walk(ast.parse(file.read_bytes())):
+        if isinstance(node, ast.ImportFrom) and node.module == _PACKAGE:
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith(f"{_PACKAGE}."):
+            names.add(str(node.module).removeprefix(f"{_PACKAGE}."))
+        elif isinstance(node, ast.Import):
+            names |= {alias.name.removeprefix(f"{_PACKAGE}.") for alias in node.names}
+    folder = Path(__file__).parent
+    return [folder / f"{name}.py" for name in sorted(names) if (folder / f"{name}.py").is_file()]
+
+
+@functools.cache
+def cache_root() -> Path:
+    """The folder of all compiled kernels: the first of those that the user may mean that can be written."""
     root = _user_cache()
     if root is not None:
         try:

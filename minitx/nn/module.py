@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from minitx.errors import DtypeError
 from minitx.tensor import Tensor
 
 
@@ -15,6 +16,11 @@ class Parameter(Tensor):
 
     def __init__(self, array: Any):
         super().__init__(array.numpy() if isinstance(array, Tensor) else array, requires_grad=True)
+
+    def change_dtype(self, dtype: Any) -> None:
+        """Become float32 or float64; the gradient is forgotten."""
+        fresh = Tensor(self._array.astype(dtype))
+        self._array, self._storage, self.grad = fresh._array, fresh._storage, None
 
 
 class Module:
@@ -56,6 +62,14 @@ class Module:
     def eval(self) -> "Module":
         """Evaluation mode: dropout passes its input on."""
         return self.train(False)
+
+    def astype(self, dtype: Any) -> "Module":
+        """Change all parameters to float32 or float64, in place; returns the module."""
+        if np.dtype(dtype) not in (np.float32, np.float64):
+            raise DtypeError(f"A module is float32 or float64, got {np.dtype(dtype)}.")
+        for parameter in self.parameters():
+            parameter.change_dtype(dtype)
+        return self
 
     def zero_grad(self) -> None:
         """Forget all gradients."""

@@ -218,7 +218,7 @@ def test_without_a_writable_home_the_cache_goes_to_a_temporary_folder_and_one_li
     done = run_python(
         """
         from minitx.kernels import attention, compiler
-        print(compiler.cache_folder().exists(), compiler.cache_folder())
+        print(compiler.cache_root().exists(), compiler.cache_root())
         """,
         HOME="/dev/null/nowhere",
         XDG_CACHE_HOME="",
@@ -238,7 +238,7 @@ def test_a_temporary_folder_that_others_can_write_is_not_trusted(tmp_path):
     prepared.mkdir(mode=0o777)
     prepared.chmod(0o777)
     done = run_python(
-        "from minitx.kernels import compiler; print(compiler.cache_folder())",
+        "from minitx.kernels import compiler; print(compiler.cache_root())",
         MINITX_CACHE_DIR="/dev/null/nowhere",
         TMPDIR=str(tmp_path),
     )

@@ -110,6 +110,20 @@ def test_layers_are_float32_and_compute_what_their_functions_do(rng):
     np.testing.assert_array_equal(root(x).numpy(), F.rms_norm(x).numpy())
 
 
+def test_a_module_changes_its_dtype_and_keeps_what_is_shared():
+    model = Small().eval()
+    model(np.array([[1]])).sum().backward()
+    assert model.astype(np.float64) is model
+    assert all(p.dtype == np.float64 and p.grad is None for p in model.parameters())
+    assert model.tied is model.embed.weight
+    out = model(np.array([[1, 2, 6]]))
+    out.sum().backward()
+    assert out.dtype == np.float64
+    assert all(p.grad.dtype == np.float64 for p in model.parameters())
+    with pytest.raises(minitx.DtypeError, match="float32 or float64, got float16"):
+        model.astype(np.float16)
+
+
 def test_dropout_keeps_the_mean_and_acts_in_training_only():
     layer = nn.Dropout(0.25, rng=0)
     x = Tensor(np.ones((200, 300), np.float32))

@@ -1,0 +1,8 @@
+"""Models made of `nn`: each a configuration and a module."""
+
+from minitx.models.decoder import Decoder
+from minitx.models.gpt import GPT, GPTConfig
+from minitx.models.llama import Llama, LlamaConfig
+from minitx.models.transformer import Encoder, Transformer
+
+__all__ = ["GPT", "Decoder", "Encoder", "GPTConfig", "Llama", "LlamaConfig", "Transformer"]
