@@ -86,8 +86,31 @@ def larger(typingctx, a, b):
 
 @intrinsic
 def fma(typingctx, a, b, c):
-    """a b + c, rounded once. Written as a product and a sum, `reassoc` could take it apart again."""
+    """a b + c, rounded once where the host has the instruction, and a product and a sum elsewhere."""
     return a(a, a, a), lambda context, builder, signature, args: _call(builder, "fma", args)
+
+
+class _NoFlags(set):
+    """An instruction's flags, to which Numba cannot add its fastmath."""
+
+    def add(self, flag):
+        """Leaves the set empty."""
+
+
+@intrinsic
+def exact_fma(typingctx, a, b, c):
+    """a b + c, rounded once on every host.
+
+    `fma` carries `contract` and `reassoc` as everything does: a host without the instruction makes a product
+    and a sum of it. Here such a host calls the C library, one number at a time.
+    """
+
+    def codegen(context, builder, signature, args):
+        result = _call(builder, "fma", args)
+        result.fastmath = _NoFlags()
+        return result
+
+    return a(a, a, a), codegen
 
 
 @intrinsic(prefer_literal=True)
@@ -149,7 +172,7 @@ def normal(x):
     t = number(2 / SQRT_HALF) / (number(2 / SQRT_HALF) + size)
     s = fma(t, number(2 / (1 - TAIL_LOW)), number(-(1 + TAIL_LOW) / (1 - TAIL_LOW)))
     square = x * x
-    lost = fma(x, x, -square)  # what rounding took from x^2: exp would magnify it
+    lost = exact_fma(x, x, -square)  # what rounding took from x^2: exp would magnify it
     bell = exp(number(-0.5) * square)
     bell = fma(bell, number(-0.5) * lost, bell) if square < number(1e4) else bell
     tail = bell * polynomial("tail", s)

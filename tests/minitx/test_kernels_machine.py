@@ -208,6 +208,25 @@ def test_narrower_vectors_give_the_same_results(width, tmp_path):
     assert printed == f"{size} True"
 
 
+@pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="names of x86 processors")
+def test_the_tail_of_gelu_is_right_where_the_host_has_no_multiply_add(tmp_path):
+    """Numba's flags let LLVM make a product and a sum of `fma`, which loses what the rounding of x^2 took."""
+    printed = run_python(
+        """
+        import math
+        import numpy as np
+        from minitx.kernels import layers
+        x = np.linspace(-12, -4, 500).astype(np.float32)
+        wanted = np.array([v * 0.5 * math.erfc(-v / math.sqrt(2)) for v in x.astype(float)])
+        print(max(abs(layers.gelu_forward(x, True) / wanted - 1)) < 8e-7)
+        """,
+        NUMBA_CPU_NAME="x86-64",
+        NUMBA_CPU_FEATURES="+sse,+sse2",
+        MINITX_CACHE_DIR=str(tmp_path),
+    )
+    assert printed == "True"
+
+
 def test_importing_minitx_lets_openblas_threads_sleep_soon_unless_the_user_says_otherwise():
     """OpenBLAS reads the variable when it is loaded, so it must be there before NumPy is."""
     code = """
