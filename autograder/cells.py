@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from autograder.defines import defined_names, imported_names, words
 from autograder.spec import Spec
+from minitx.course.definitions import defined_names, imported_names, words
 
 
 @dataclass(frozen=True)

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from autograder.defines import defined_functions
 from autograder.errors import UsageError
 from autograder.release import Built
+from minitx.course.definitions import defined_functions
 
 # What the class believes; each is a wrong solution of the unit's bank.
 BELIEFS = (

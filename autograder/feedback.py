@@ -24,8 +24,8 @@ from autograder.errors import UsageError
 from autograder.files import write_atomically
 from autograder.gradebook import clear_errors
 from autograder.sanitize import presentable_markdown, safe_outputs
-from autograder.subtests import BEGIN_HIDDEN, END_HIDDEN
 from autograder.verdict import Verdict
+from minitx.course.subtests import BEGIN_HIDDEN, END_HIDDEN
 
 __all__ = ["STATUS", "FeedbackWriter", "ScrubFeedback", "write_autograded", "write_feedback"]
 

@@ -28,9 +28,9 @@ from autograder.likeness import Bank
 from autograder.sandbox.client import Backend, Call, Sandbox, SandboxDied
 from autograder.sandbox.proxy import StudentRaised, built_in_name
 from autograder.spec import Spec, SpecCell
-from autograder.subtests import Part, split_cell
 from autograder.verdict import CellRun, LooksLike, Outcome, Subtest, Verdict
 from minitx.course import check
+from minitx.course.subtests import Part, split_cell
 
 
 @dataclass(frozen=True)

@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from autograder.defines import defined_functions, imported_names, top_level_lines, words
 from autograder.matching import Matching, Submitted
 from autograder.spec import SpecCell
+from minitx.course.definitions import defined_functions, imported_names, top_level_lines, words
 
 _OPEN_END = re.compile(r"[:,(\[{\\=+\-*/]$")
 _LEAVES = re.compile(r"(return|yield)\b")

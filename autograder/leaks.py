@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from autograder.spec import Spec, SpecCell
-from autograder.subtests import BEGIN_HIDDEN, END_HIDDEN
+from minitx.course.subtests import BEGIN_HIDDEN, END_HIDDEN
 
 BEGIN_SOLUTION, END_SOLUTION = "BEGIN SOLUTION", "END SOLUTION"
 _TELLING = 12  # characters: shorter lines, like `return x`, say nothing

@@ -16,10 +16,10 @@ from typing import Any
 
 import numpy as np
 
-from autograder.defines import defined_functions
 from autograder.sandbox.client import Call
 from autograder.spec import Misconception, Spec
 from autograder.verdict import LooksLike, Subtest
+from minitx.course.definitions import defined_functions
 
 RTOL, ATOL = 1e-4, 1e-6  # looser than a test: another order of summation is still the same idea
 

@@ -12,8 +12,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from autograder.defines import defined_functions, defined_names, imported_names
 from autograder.spec import Spec, SpecCell
+from minitx.course.definitions import defined_functions, defined_names, imported_names
 
 _FENCE = re.compile(r"\s*```[^\n]*\n(.*?)\n?```\s*$", re.DOTALL)
 _PROSE = re.compile(r"[^\W\d_]{2,} [^\W\d_]{2,}")

@@ -33,12 +33,12 @@ from nbgrader.utils import capture_log
 from autograder.authoring import AuthoredCell, read_unit
 from autograder.bank import read_misconceptions
 from autograder.course import Course
-from autograder.defines import defined_names
 from autograder.errors import ReleaseError
 from autograder.files import write_atomically
 from autograder.leaks import find_leaks
 from autograder.spec import Misconception, Spec, SpecCell
-from autograder.subtests import SplitCell, SubtestError, checks_something, split_cell
+from minitx.course.definitions import defined_names
+from minitx.course.subtests import SplitCell, SubtestError, checks_something, split_cell
 
 # The files of a unit's folder that must never reach nbgrader's source/, since it copies all it finds there.
 PRIVATE_FILES = ("misconceptions.py", "other_styles.py", "questions.yaml")

@@ -74,7 +74,7 @@ IDLE = {
 @pytest.mark.parametrize("body", IDLE.values(), ids=IDLE)
 def test_code_that_computes_nothing_gets_nothing(judges, unit, body):
     """A test such as "the input stays as it was" must not be passed by doing nothing."""
-    from autograder.defines import defined_functions
+    from minitx.course.definitions import defined_functions
 
     judge = judges[unit]
     codes = {

@@ -16,7 +16,7 @@ from minitx.course import check
 
 release = pytest.importorskip("autograder.release", reason="the course's notebooks are built with nbgrader")
 bank = pytest.importorskip("autograder.bank")
-subtests = pytest.importorskip("autograder.subtests")
+subtests = pytest.importorskip("minitx.course.subtests")
 
 FOLDER = Path(__file__).parents[2] / "solutions" / "attention"
 UNIT = release.build(FOLDER).spec

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from autograder.subtests import Part, SubtestError, checks_something, split
+from minitx.course.subtests import Part, SubtestError, checks_something, split
 
 CELL = '''\
 rng = 3

@@ -19,8 +19,7 @@ import io
 import re
 import tokenize
 from dataclasses import dataclass, field
-
-from autograder.spec import SpecCell
+from typing import Protocol
 
 BEGIN_HIDDEN, END_HIDDEN = "BEGIN HIDDEN TESTS", "END HIDDEN TESTS"  # nbgrader's own delimiters
 
@@ -73,7 +72,18 @@ class _Draft:
     first_line: int = 0
 
 
-def split_cell(cell: SpecCell) -> SplitCell:
+class TestCell(Protocol):
+    """A test cell of a unit: its text, its name and its points."""
+
+    @property
+    def source(self) -> str: ...
+    @property
+    def grade_id(self) -> str: ...
+    @property
+    def points(self) -> float: ...
+
+
+def split_cell(cell: TestCell) -> SplitCell:
     """The tests of one canonical test cell. Raises `SubtestError`."""
     return split(cell.source, grade_id=cell.grade_id, points=cell.points)
 
