@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from autograder.spec import Spec
-from minitx.course.definitions import defined_names, imported_names, words
+from minitx.course.definitions import only_shown
 
 
 @dataclass(frozen=True)
@@ -41,21 +41,10 @@ def cells_from_spec(spec: Spec, reference: bool) -> list[Cell]:
 
 
 def without_shows(cells: list[Cell], spec: Spec) -> list[Cell]:
-    """The cells without those of the author's that only show something.
-
-    Such a cell defines names (a figure, a table) that no test, no student and no other kept cell uses.
-    Drawing it takes longer than all the tests together.
-    """
+    """The cells without those of the author's that only show something."""
     provided = {cell.grade_id for cell in spec.cells if cell.kind == "provided"}
-    sources = [cell.source for cell in spec.cells if cell.kind == "test"]
-    sources += [cell.source for cell in cells if cell.id not in provided]
-    used = words("\n".join(sources))
-    kept = []
-    for cell in reversed(cells):
-        if cell.id in provided:
-            names = (defined_names(cell.source) | imported_names(cell.source)) - {"_"}
-            if names and not names & used:
-                continue
-            used |= words(cell.source) - names
-        kept.append(cell)
-    return kept[::-1]
+    tests = [cell.source for cell in spec.cells if cell.kind == "test"]
+    sources = [*(cell.source for cell in cells), *tests]
+    given = [*(cell.id in provided for cell in cells), *(False for _ in tests)]
+    shown = only_shown(sources, given)
+    return [cell for place, cell in enumerate(cells) if place not in shown]

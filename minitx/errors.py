@@ -13,6 +13,14 @@ class GradientError(AssertionError):
     """A derivative rule disagrees with finite differences."""
 
 
+class CourseError(ValueError):
+    """A notebook, a unit or a question that cannot be used; the message is written for a person."""
+
+
+class CheckpointError(ValueError):
+    """A file of weights cannot be read or does not fit; the message is written for a person."""
+
+
 def shape_error(argument: str, expected: str, got: tuple[int, ...], hint: str = "") -> ValueError:
     """The error for a wrong shape: names the argument, the axes expected and the shape that came."""
     message = f"{argument} must have shape {expected}, got {tuple(got)}."

@@ -7,6 +7,7 @@ expression can end the whole process), so the lines are matched one by one.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 _FUNCTION = re.compile(r"(?:async\s+def|def|class)\s+(\w+)")
 _ASSIGNMENT = re.compile(r"(\w++(?:\s*+,\s*+\w++)*+)\s*+(?::[^=\n]{0,200})?=(?!=)")
@@ -54,3 +55,24 @@ def top_level_lines(source: str) -> list[str]:
     code = [line for line in lines if not line.lstrip().startswith(("#", "%", "!"))]
     margin = min((len(line) - len(line.lstrip()) for line in code), default=0)
     return [line[margin:] for line in code if not line[margin : margin + 1].isspace()]
+
+
+def only_shown(sources: Sequence[str], provided: Sequence[bool]) -> set[int]:
+    """Which of these cells, all of one notebook and in order, only show something.
+
+    Such a cell was provided by the author and defines names (a figure, a table) that no other kept cell
+    uses. Drawing it takes longer than all the tests together.
+    """
+    used: set[str] = set()
+    for source, given in zip(sources, provided, strict=True):
+        if not given:
+            used |= words(source)
+    found = set()
+    for place in reversed(range(len(sources))):
+        if provided[place]:
+            names = (defined_names(sources[place]) | imported_names(sources[place])) - {"_"}
+            if names and not names & used:
+                found.add(place)
+            else:
+                used |= words(sources[place]) - names
+    return found
