@@ -17,6 +17,7 @@ os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "10")
 from minitx import functional, kernels, models, nn, optim
 from minitx.cache import KVCache
 from minitx.errors import DtypeError, GradientError, GraphError
+from minitx.generation import generate, stream
 from minitx.gradcheck import check_gradients
 from minitx.graph import is_recording, no_grad
 from minitx.randomness import manual_seed
@@ -30,6 +31,7 @@ __all__ = [
     "Tensor",
     "check_gradients",
     "functional",
+    "generate",
     "is_recording",
     "kernels",
     "manual_seed",
@@ -37,4 +39,5 @@ __all__ = [
     "nn",
     "no_grad",
     "optim",
+    "stream",
 ]
