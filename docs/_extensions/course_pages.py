@@ -1,0 +1,114 @@
+"""Pages that are made while the site is built: the module's units, and the benchmarks."""
+
+from __future__ import annotations
+
+import base64
+import copy
+import io
+import json
+from pathlib import Path
+
+from sphinx.application import Sphinx
+
+from minitx.course.workbook import read
+
+DOCS = Path(__file__).resolve().parents[1]
+EXERCISES = DOCS.parent / "exercises"
+RESULTS = DOCS.parent / "benchmarks" / "results.json"
+INTRODUCTION = """\
+# The module
+
+You write each part yourself, from a softmax that survives large scores to an action expert that reads a
+cache. Every unit is a notebook. Here you can read them; to work, open them from `exercises/`.
+
+| Unit | Time |
+|---|---|
+"""
+ORDER = ("attention", "cost", "order", "causal", "cache", "heads", "autograd", "gpt", "expert")
+
+
+def make_pages(app: Sphinx) -> None:
+    """Write module/*.ipynb, module/index.md and benchmarks.md, and leave alone what would not change."""
+    folder = DOCS / "module"
+    folder.mkdir(exist_ok=True)
+    found = {path.stem: path for path in EXERCISES.glob("*/*.ipynb") if path.stem == path.parent.name}
+    units = [found[name] for name in ORDER if name in found]
+    for path in units:
+        write(folder / path.name, json.dumps(with_figures(path), indent=1))
+    rows = []
+    for path in units:
+        book = read(path)
+        minutes = f"{book.minutes} minutes" if book.minutes else ""
+        rows.append(f"| [{book.title}]({path.stem}.ipynb) | {minutes} |")
+    listed = "\n".join(path.stem for path in units)
+    toctree = f"\n\n```{{toctree}}\n:hidden:\n\n{listed}\n```\n"
+    write(folder / "index.md", INTRODUCTION + "\n".join(rows) + toctree)
+    write(DOCS / "benchmarks.md", benchmark_page())
+
+
+def with_figures(path: Path) -> dict:
+    """The notebook, with the figures that its provided cells draw before anything is solved."""
+    import matplotlib.pyplot as plt
+
+    notebook = json.loads(path.read_text(encoding="utf-8"))
+    shown = copy.deepcopy(notebook)
+    names: dict = {"__name__": "__main__"}
+    for cell, raw in zip(read(path).cells, shown["cells"], strict=True):
+        if not cell.is_code:
+            continue
+        plt.close("all")
+        try:
+            exec(compile(cell.source, f"{path.name}: {cell.name}", "exec"), names)
+        except Exception:  # the cell needs what the student has yet to write
+            continue
+        if cell.kind == "provided" and plt.get_fignums():
+            raw["outputs"] = [picture(plt.figure(number)) for number in plt.get_fignums()]
+            raw["metadata"].setdefault("tags", []).append("hide-input")
+    plt.close("all")
+    return shown
+
+
+def picture(figure) -> dict:
+    """A figure as the output of a cell."""
+    data = io.BytesIO()
+    figure.savefig(data, format="png", metadata={"Software": None}, bbox_inches="tight")
+    encoded = base64.b64encode(data.getvalue()).decode()
+    return {
+        "output_type": "display_data",
+        "metadata": {},
+        "data": {"image/png": encoded, "text/plain": "a figure"},
+    }
+
+
+def benchmark_page() -> str:
+    """The last recorded run, or how to record one."""
+    head = (
+        "# Benchmarks\n\nminitx beside its peers, timed in turn: ratio = the peer's time over minitx's.\n\n"
+    )
+    if not RESULTS.is_file():
+        return head + "No run has been recorded yet: `make bench` records one.\n"
+    record = json.loads(RESULTS.read_text(encoding="utf-8"))
+    lines = [f"Recorded {record['date']} on {record['machine']}; {record['versions']}.\n"]
+    lines.append("| Workload | Size | Peer | minitx ms | Peer ms | Ratio | Goal | Share of the limit |")
+    lines.append("|---|---|---|--:|--:|--:|--:|--:|")
+    for row in record["rows"]:
+        goal = "" if row["goal"] is None else f"{row['goal']:.2f}"
+        short = row["goal"] is not None and row["ratio"] < row["goal"]
+        limit = "" if row["limit_share"] is None else f"{row['limit_share']:.0%}"
+        lines.append(
+            f"| {row['workload']} | {row['size']} | {row['peer']} "
+            f"| {row['minitx_ms']:.3f} | {row['peer_ms']:.3f} | {row['ratio']:.2f} "
+            f"| {goal}{' (short)' if short else ''} | {limit} |"
+        )
+    return head + "\n".join(lines) + "\n"
+
+
+def write(path: Path, text: str) -> None:
+    """Write a page unless it is there already: Sphinx then need not read it again."""
+    if not path.is_file() or path.read_text(encoding="utf-8") != text:
+        path.write_text(text, encoding="utf-8")
+
+
+def setup(app: Sphinx) -> dict[str, bool]:
+    app.connect("builder-inited", make_pages)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}
