@@ -15,6 +15,7 @@ extensions = [
     "sphinx.ext.mathjax",
     "sphinx.ext.napoleon",
     "sphinx_design",
+    "lean_theme",
     "course_figures",
     "course_quiz",
     "course_pages",
