@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
@@ -109,6 +110,20 @@ class GPT(Decoder):
         ]
         self.norm = LayerNorm(config.d_model, config.eps, config.bias)
         self._init_weights(rng)
+
+    @classmethod
+    def from_checkpoint(cls, path: str | os.PathLike[str], *, n_heads: int | None = None) -> GPT:
+        """The model of a safetensors file: minitx's own, or in GPT-2's layout, alone or in its folder.
+
+        GPT-2's layout (wte, wpe, h.N.attn.c_attn, ..., with or without "transformer." before) takes its sizes
+        from config.json beside it, or else from the shapes; `n_heads`, which they do not tell, is then
+        d_model / 64 with a warning, unless it is given. float16 and bfloat16 become float32.
+
+        Raises CheckpointError naming every key that is missing, unexpected or wrongly shaped.
+        """
+        from minitx.checkpoints import load_as  # noqa: PLC0415 (checkpoints know the models)
+
+        return load_as(cls, path, n_heads=n_heads)
 
     def logits(self, hidden: Tensor) -> Tensor:
         return F.linear(hidden, self.tokens.weight)
