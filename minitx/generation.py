@@ -6,7 +6,7 @@ import operator
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -17,6 +17,9 @@ from minitx.models.decoder import Decoder
 from minitx.nn import Module
 from minitx.sampling import Seed, check_settings, row_generators, sample_row
 from minitx.tensor import Tensor
+
+if TYPE_CHECKING:
+    from minitx.decoding import CompiledStep
 
 # Whether a row ends with the id that was just chosen: (row, id) -> bool.
 Ends = Callable[[int, int], bool]
@@ -37,6 +40,7 @@ def generate(
     window: int | None = None,
     sinks: int = 0,
     vocab_size: int | None = None,
+    compiled: bool | Literal["int8"] = False,
 ) -> Any:
     """The ids of a prompt, or of each prompt of a batch, and up to `max_new_tokens` that follow.
 
@@ -45,7 +49,7 @@ def generate(
         ids: one prompt, a list of ids or an array (n,); or a batch, a list of prompts of any lengths or an
             array (B, n). Each row of a batch gets what it gets alone, up to rounding.
         max_new_tokens: how many ids are added at most.
-        temperature, top_k, top_p, seed, stop, use_cache, window, sinks, vocab_size: see `stream`.
+        temperature, top_k, top_p, seed, stop, use_cache, window, sinks, vocab_size, compiled: see `stream`.
 
     Returns what was passed, longer: a list for a list, an array for an array, a list of lists for a batch of
     lists. An array (B, n) with `stop` gives a list of lists, since rows may end at different lengths.
@@ -65,6 +69,7 @@ def generate(
         window=window,
         sinks=sinks,
         vocab_size=vocab_size,
+        compiled=compiled,
     )
     texts = [list(prompt) for prompt in request.prompts]
     for step in _steps(model, request):
@@ -92,6 +97,7 @@ def stream(
     window: int | None = None,
     sinks: int = 0,
     vocab_size: int | None = None,
+    compiled: bool | Literal["int8"] = False,
 ) -> Iterator[Any]:
     """The ids that follow a prompt, one at a time; for a batch a list with one id for each row at a time.
 
@@ -113,6 +119,9 @@ def stream(
         window, sinks: keep only the first `sinks` and the last `window` tokens in the cache, so that a text
             may be longer than the context; for rotary positions and ALiBi.
         vocab_size: choose among the ids below this one only, for a model whose vocabulary is padded.
+        compiled: after the prompt, a step is one compiled call (see `minitx.decoding`), which copies the
+            weights first; "int8" copies them in 8 bits, and the text may then differ. For a GPT or Llama with
+            a cache that has no window.
 
     Raises ValueError for a prompt that is empty or longer than the context, or that leaves no room there for
     the new tokens, and for settings that make no sense; IndexError for an id outside the vocabulary;
@@ -131,6 +140,7 @@ def stream(
         window=window,
         sinks=sinks,
         vocab_size=vocab_size,
+        compiled=compiled,
     )
     steps = _steps(model, request)
     return (step[0] for step in steps) if request.alone else steps
@@ -150,6 +160,7 @@ class _Request:
     ends: Ends
     cache: KVCache | None
     vocab_size: int
+    step: CompiledStep | None
 
 
 def _request(
@@ -166,6 +177,7 @@ def _request(
     window: int | None = None,
     sinks: int = 0,
     vocab_size: int | None = None,
+    compiled: bool | Literal["int8"] = False,
 ) -> _Request:
     check_settings(temperature, top_k, top_p)
     prompts, alone = _prompts(ids, model.config.vocab_size)
@@ -194,6 +206,7 @@ def _request(
         _ends(stop),
         cache,
         allowed,
+        _compiled_step(model, compiled, cache) if compiled else None,
     )
 
 
@@ -202,9 +215,14 @@ def _steps(model: Any, request: _Request) -> Iterator[list[int | None]]:
     modules = list(model.modules()) if isinstance(model, Module) else []
     cache, active = request.cache, list(range(len(request.prompts)))
     unread = [list(prompt) for prompt in request.prompts]  # of the active rows: what the model reads next
+    fresh = True  # the prompts have not been read yet
     for _ in range(request.max_new_tokens):
         with _inference(modules):
-            logits = _next_logits(model, unread, cache)[:, : request.vocab_size]
+            if cache is not None and request.step is not None and not fresh:
+                logits = request.step([row[0] for row in unread], cache)
+            else:
+                logits = _next_logits(model, unread, cache)
+        logits, fresh = logits[:, : request.vocab_size], False
         step: list[int | None] = [None] * len(request.prompts)
         going = []  # places in `active` of the rows that go on
         for place, row in enumerate(active):
@@ -226,6 +244,14 @@ def _steps(model: Any, request: _Request) -> Iterator[list[int | None]]:
         if len(going) < len(active):  # a row that has ended costs nothing from here on
             cache = None if cache is None else cache.fork(going)
             active, unread = [active[place] for place in going], [unread[place] for place in going]
+
+
+def _compiled_step(model: Any, compiled: bool | str, cache: KVCache | None) -> CompiledStep:
+    if cache is None or cache.window is not None:
+        raise ValueError("A compiled step needs a cache without a window: use_cache=True, window=None.")
+    from minitx.decoding import compile_step  # noqa: PLC0415 - brings the kernels, which few callers need
+
+    return compile_step(model, weights="int8" if compiled == "int8" else None)
 
 
 def _next_logits(model: Any, unread: list[list[int]], cache: KVCache | None) -> np.ndarray:

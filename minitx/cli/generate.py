@@ -7,8 +7,9 @@ import signal
 import sys
 import time
 from collections.abc import Sequence
+from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -28,6 +29,14 @@ minitx generate --model smollm2 "One, two," --max-new-tokens 8 --show-attention
 Exit codes: 0 done; 1 the work says no; 2 wrong use; 130 stopped by ctrl-C, with what had come."""
 
 DEFAULT_NEW = 100
+
+
+class Weights(StrEnum):
+    """How a token's step reads the weights."""
+
+    exact = "exact"
+    int8 = "int8"
+    plain = "plain"
 
 
 def option(help_text: str, *names: str, **more: Any) -> Any:
@@ -66,6 +75,9 @@ def generate(
     ] = None,
     sinks: Annotated[int, option("With --window: keep this many first tokens, too.", min=0)] = 0,
     no_cache: Annotated[bool, option("Read the whole text again for each token.", "--no-cache")] = False,
+    weights: Annotated[
+        Weights, option("Of the compiled step: int8 is faster and changes the text; plain compiles nothing.")
+    ] = Weights.exact,
     show_attention: Annotated[bool, option("Draw attention weights.", "--show-attention")] = False,
     save_attention: Annotated[Path | None, option("Draw them into a .png, .svg or .pdf.")] = None,
     layer: Annotated[int | None, option("Layer to draw, from 0; the last by default.", min=0)] = None,
@@ -84,6 +96,7 @@ def generate(
         temperature = 0.0 if seed is None and top_k == 0 and top_p == 1.0 else 1.0
     chances = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed}
     settings = {**chances, "use_cache": not no_cache, "window": window, "sinks": sinks}
+    settings["compiled"] = _compiled(weights, settings)
     _check(settings, stop or [])
     texts = [*(prompts or []), *([] if prompt_file is None else [_read(prompt_file)])] or [""]
     view = View(show_attention, save_attention, layer, head)
@@ -107,6 +120,18 @@ def generate(
     if not as_json:
         notices.print(_speed_line(speed), soft_wrap=True)
     raise typer.Exit(130 if interrupted else 0)
+
+
+def _compiled(weights: Weights, settings: dict[str, Any]) -> bool | Literal["int8"]:
+    """Whether each token is one compiled call. Exact weights are so where that can be."""
+    from minitx import kernels
+
+    can = settings["use_cache"] and settings["window"] is None
+    if weights is Weights.int8:
+        if not can:
+            raise typer.BadParameter("--weights int8 needs the cache, and no --window.")
+        return "int8"
+    return weights is Weights.exact and can and kernels.backend() == "numba"
 
 
 def _read(file: Path) -> str:

@@ -390,3 +390,24 @@ def test_weights_that_are_nan_give_an_error_that_names_the_row():
     model.tokens.weight.array_to_update()[5] = np.nan
     with pytest.raises(ValueError, match="logits of row 0 hold nan"):
         generate(model, [1, 2], 3, temperature=0)
+
+
+@pytest.mark.parametrize("positions", ["learned", "rotary", "alibi"])
+def test_a_compiled_step_writes_the_same_batch_whose_rows_end_at_different_times(positions):
+    pytest.importorskip("numba")
+    config = models.GPTConfig(19, 48, 2, 4, 16, n_kv_heads=2, positions=positions)
+    model = models.GPT(config, rng=0)
+    prompts = [[3, 1, 4], [1], [5, 9, 2, 6, 5]]
+    settings = {"temperature": 1.5, "seed": 7, "stop": [2, 11]}
+    plain = generate(model, prompts, 20, **settings)
+    assert len({len(row) for row in plain}) > 1
+    assert generate(model, prompts, 20, compiled=True, **settings) == plain
+    assert len(generate(model, prompts, 20, compiled="int8", **settings)) == 3
+
+
+def test_a_compiled_step_is_refused_where_it_cannot_be():
+    model = models.GPT(models.GPTConfig(19, 48, 2, 4, 16, positions="rotary"), rng=0)
+    with pytest.raises(ValueError, match="needs a cache without a window"):
+        generate(model, [1], 3, compiled=True, use_cache=False)
+    with pytest.raises(ValueError, match="needs a cache without a window"):
+        generate(model, [1], 3, compiled=True, window=4)
