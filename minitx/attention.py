@@ -1,6 +1,7 @@
 """Attention as functions: the one that shows its weights, and the fused one that never builds them."""
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -72,6 +73,27 @@ def attention(
     """
     q, k, v, allowed, offset, scale = _check(q, k, v, mask, causal, query_offset, scale)
     return apply("attention", q, k, v, allowed, causal=bool(causal), offset=offset, scale=scale)
+
+
+def self_attention(
+    x: Tensor,
+    projections: Sequence[tuple[Tensor, Tensor | None]],
+    n_heads: int,
+    n_kv_heads: int,
+    *,
+    mask: Any = None,
+    causal: bool = False,
+) -> Tensor:
+    """Attention of x (B, n, d) to itself between its projections, as one operation.
+
+    projections: weight and bias (or None) of queries (H head_dim, d), keys and values (Hkv head_dim, d) and
+    output (d, H head_dim), in this order. mask and causal as in `attention`. The caller checks the shapes.
+    """
+    weights = [parameter for pair in projections for parameter in pair]
+    head_dim = projections[0][0].shape[0] // n_heads
+    allowed = None if mask is None else _check_mask(mask, (x.shape[0], n_heads, x.shape[1], x.shape[1]))
+    options = {"n_heads": n_heads, "n_kv_heads": n_kv_heads, "causal": bool(causal), "scale": head_dim**-0.5}
+    return apply("self_attention", x, *weights, allowed, **options)
 
 
 def _check(q, k, v, mask, causal, query_offset, scale):

@@ -174,6 +174,8 @@ class Node:
                 self.values[name] = self._guarded(out)
             elif name == "shapes":
                 self.values[name] = tuple([None if x is None else x._array.shape for x in inputs])
+            elif name == "wanted":
+                self.values[name] = wanted
             else:
                 self.values[name] = extras[name]
 
@@ -264,13 +266,13 @@ def _visit(node: Node, grad: np.ndarray, gradients: dict[int, np.ndarray], owned
     if watcher is not None:
         watcher.accumulate(grad, fresh=False)
     contributions = node.pull_back(grad)
-    others = [grad, *(node.values or {}).values(), *contributions]
+    others = [id(other) for other in (grad, *(node.values or {}).values(), *contributions)]
     for parent, found in zip(node.parents, contributions, strict=True):
         if parent is None or found is None:
             continue
         if not isinstance(parent, Node):
             # A leaf may keep the array itself only where nothing else holds it.
-            alone = found.base is None and sum(found is other for other in others) == 1
+            alone = found.base is None and others.count(id(found)) == 1
             parent.accumulate(found, fresh=alone)
         elif id(parent) not in gradients:
             gradients[id(parent)] = found

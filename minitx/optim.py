@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from minitx import kernels
+from minitx.memory import keep_freed_memory
 from minitx.nn.module import Module, Parameter
 from minitx.tensor import Tensor
 
@@ -21,6 +22,7 @@ class Optimizer:
     """
 
     def __init__(self, parameters: Iterable[Tensor] | Iterable[Group], **settings: Any):
+        keep_freed_memory()  # what is optimised goes through the same memory again and again
         given = list(parameters)
         if not given:
             raise ValueError("The optimiser got no parameters. Pass model.parameters().")
@@ -135,19 +137,20 @@ class AdamW(Adam):
     ):
         super().__init__(parameters, lr, betas, eps, weight_decay)
 
-    def _update(self, array, grad, state, group) -> None:
-        self._next_step(array, state)
-        kernels.family("optim").adamw_step(
-            array,
-            grad,
-            state["mean"],
-            state["square"],
-            group["lr"],
-            group["betas"],
-            group["eps"],
-            group["weight_decay"],
-            state["t"],
-        )
+    def step(self) -> None:
+        """One update of every parameter with a gradient; those of a group go through the kernel together."""
+        for group in self.groups:
+            together: dict[Any, list[tuple[np.ndarray, ...]]] = {}
+            for parameter in group["params"]:
+                if parameter.grad is not None:
+                    array, state = parameter.array_to_update(), self.state[id(parameter)]
+                    self._next_step(array, state)
+                    arrays = array, parameter.grad, state["mean"], state["square"]
+                    together.setdefault((state["t"], array.dtype), []).append(arrays)
+            for (t, _), rows in together.items():
+                lists = (list(column) for column in zip(*rows, strict=True))
+                settings = (group[name] for name in ("lr", "betas", "eps", "weight_decay"))
+                kernels.family("optim").adamw_steps(*lists, *settings, t)
 
 
 def decay_groups(model: Module, weight_decay: float) -> list[Group]:
@@ -165,11 +168,15 @@ def clip_grad_norm(parameters: Iterable[Tensor], max_norm: float) -> float:
 
     Pascanu et al. 2013, arXiv:1211.5063. A norm that is not finite scales nothing.
     """
-    grads = [p.grad for p in parameters if p.grad is not None]
-    norm = math.sqrt(sum(float(np.vdot(grad, grad)) for grad in grads))
+    by_dtype: dict[np.dtype, list[np.ndarray]] = {}
+    for parameter in parameters:
+        if parameter.grad is not None:
+            by_dtype.setdefault(parameter.grad.dtype, []).append(parameter.grad)
+    run = kernels.family("optim")
+    norm = math.sqrt(sum(run.sum_of_squares(grads) for grads in by_dtype.values()))
     if math.isfinite(norm) and norm > max_norm:
-        for grad in grads:
-            np.multiply(grad, max_norm / (norm + 1e-6), out=grad)
+        for grads in by_dtype.values():
+            run.scale(grads, max_norm / (norm + 1e-6))
     return norm
 
 

@@ -6,7 +6,14 @@ import sys
 from typing import Any
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    TextColumn,
+    TimeElapsedColumn,
+)
 
 
 def plain_console(**options: Any) -> Console:
@@ -19,12 +26,16 @@ def screen(width: int) -> Console:
     return plain_console() if sys.stdout.isatty() else plain_console(width=width)
 
 
-def progress_bar(console: Console) -> Progress:
-    """A bar with what is being done, how much of it, and the time; it vanishes when the work is done."""
+def progress_bar(console: Console, *more: ProgressColumn, width: int = 40) -> Progress:
+    """A bar with what is being done, how much of it, and the time; it vanishes when the work is done.
+
+    `more`: columns behind these; `width`: of what is being done.
+    """
     columns = (
-        TextColumn("{task.description:<40}", markup=False),
+        TextColumn(f"{{task.description:<{width}}}", markup=False),
         BarColumn(),
         MofNCompleteColumn(),
         TimeElapsedColumn(),
+        *more,
     )
     return Progress(*columns, console=console, transient=True)

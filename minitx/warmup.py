@@ -9,9 +9,11 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 import minitx.functional as F
-from minitx import kernels
+from minitx import kernels, models
+from minitx.decoding import CompiledStep
 from minitx.optim import AdamW
 from minitx.tensor import Tensor
+from minitx.training import Recipe, Trainer
 
 
 def steps() -> Iterator[tuple[str, Callable[[], None]]]:
@@ -22,7 +24,10 @@ def steps() -> Iterator[tuple[str, Callable[[], None]]]:
         yield f"decode, {bits}", lambda dtype=dtype: decode(dtype)
         yield f"layers and loss, {bits}", lambda dtype=dtype: layers(dtype)
         yield f"optimiser, {bits}", lambda dtype=dtype: optimiser(dtype)
+        yield f"training step, {bits}", lambda dtype=dtype: training_step(dtype)
         yield f"rotary positions and cache, {bits}", lambda dtype=dtype: cache(dtype)
+        yield f"decode step, {bits}", lambda dtype=dtype: decode_step(dtype)
+    yield "decode step, int8", lambda: decode_step(np.float32, "int8")
 
 
 def attention(dtype: type) -> None:
@@ -55,6 +60,14 @@ def optimiser(dtype: type) -> None:
         AdamW([parameter], lr=0.0).step()
 
 
+def training_step(dtype: type) -> None:
+    """Products, heads, loss, clipping and the optimiser as a training calls them."""
+    model = models.GPT(models.GPTConfig(vocab_size=8, context=16, n_layers=1, n_heads=2, d_model=16), rng=0)
+    model.astype(dtype)
+    ids = np.zeros((2, 16), np.int64)
+    Trainer(model, Recipe(steps=2, batch=2, clip=1e-9)).advance((ids, ids))
+
+
 def cache(dtype: type) -> None:
     positions, added = np.arange(3), np.ones((1, 2, 3, 4), dtype)
     for layout in ("half", "interleaved"):
@@ -69,6 +82,13 @@ def cache(dtype: type) -> None:
         family.append(keys, values, lengths, added, added, angles=angles)
     family.evict(keys, values, lengths, 1, 2)
     family.fork(keys, values, lengths, [0])
+
+
+def decode_step(dtype: type, weights: str | None = None) -> None:
+    """The kernels are the same for every model."""
+    model = models.GPT(models.GPTConfig(vocab_size=8, context=4, n_layers=1, n_heads=1, d_model=16), rng=0)
+    model.astype(dtype)
+    CompiledStep(model, weights)([0], model.new_cache(1))
 
 
 def made(dtype: type, *shape: int) -> Tensor:

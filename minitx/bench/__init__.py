@@ -14,11 +14,13 @@ Step = tuple[str, Callable[[], list[dict[str, Any]]]]
 
 
 def plan(what: str) -> tuple[list[Step], list[str]]:
-    """The measurements of `what` ("attention", "decode", "layers" or "all"), and the peers that are missing.
+    """The measurements of `what`, and the peers that are missing.
+
+    what: "attention", "decode", "train", "layers" or "all".
 
     Raises ImportError where Numba is missing: the twins are not what is measured.
     """
-    from minitx.bench import attention, layers, startup
+    from minitx.bench import attention, decode, layers, startup, train
 
     steps: list[Step] = []
     missing = [] if find_spec("torch") else ["PyTorch (torch)"]
@@ -26,11 +28,15 @@ def plan(what: str) -> tuple[list[Step], list[str]]:
         group = "decode" if work.both_goal is None else "attention"
         if not missing and what in (group, "all"):
             steps.append((f"{work.name} {work.size}", partial(attention.measure, work)))
+    if not missing and what in ("decode", "all"):
+        steps += decode.steps()
     if what in ("attention", "all"):
         steps.append(("start-up", startup.measure))
         steps.append(("four lines of NumPy", attention.measure_four_lines))
         if not missing:
             steps.append(("mixed work", attention.measure_mixed))
+    if not missing and what in ("train", "all"):
+        steps += train.steps()
     if not missing and what in ("layers", "all"):
         steps += layers.steps()
     return steps, missing

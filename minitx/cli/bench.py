@@ -18,6 +18,7 @@ class Selection(StrEnum):
 
     attention = "attention"
     decode = "decode"
+    train = "train"
     layers = "layers"
     all = "all"
 

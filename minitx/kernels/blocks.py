@@ -25,7 +25,7 @@ ROWS = {4: (6, 4, 1), 2: (12, 4, 1) if VECTORS == 4 else (6, 4, 1), 1: (12, 4, 1
 WIDTHS = tuple(vectors for vectors in ROWS if vectors <= VECTORS)
 
 
-def _over_rows(builder, sizes, rows, body) -> None:
+def over_rows(builder, sizes, rows, body) -> None:
     """body(size, first) for blocks of so many rows, as many of the first size as there are, and so on."""
     done = I64(0)
     for size in sizes:
@@ -42,7 +42,7 @@ def _over_rows(builder, sizes, rows, body) -> None:
         done = builder.add(done, builder.mul(blocks, I64(size)))
 
 
-def _over_panels(builder, lanes, widths, begin, end, body) -> None:
+def over_panels(builder, lanes, widths, begin, end, body) -> None:
     """body(vectors, column) for panels of columns, the widest first."""
     column = begin
     for vectors in widths:
@@ -59,7 +59,7 @@ def _tile_widths(lanes):
     return WIDTHS[:1] if TILE // 2 % widest == 0 else WIDTHS[:2]
 
 
-class _Block:
+class Block:
     """The sums of one block, a register for each row and vector."""
 
     def __init__(self, write: Vectors, rows: int, vectors: int, start):
@@ -120,7 +120,7 @@ def product(typingctx, a, row_step, column_step, b, b_step, c, c_step, rows, col
             def rows_of_panel(size, first):
                 left = builder.gep(a, [builder.mul(first, row_step)])
                 into = builder.gep(c, [builder.add(builder.mul(first, c_step), column)])
-                block = _Block(write, size, vectors, lambda i, j: write.full(0.0))
+                block = Block(write, size, vectors, lambda i, j: write.full(0.0))
                 with builder.if_then(accumulate):
                     for cell in block.cells:
                         block[cell] = write.load(into, block.offset(c_step, *cell))
@@ -128,9 +128,9 @@ def product(typingctx, a, row_step, column_step, b, b_step, c, c_step, rows, col
                 for cell in block.cells:
                     write.store(block[cell], into, block.offset(c_step, *cell))
 
-            _over_rows(builder, ROWS[vectors], rows, rows_of_panel)
+            over_rows(builder, ROWS[vectors], rows, rows_of_panel)
 
-        _over_panels(builder, write.lanes, WIDTHS, I64(0), columns, panel)
+        over_panels(builder, write.lanes, WIDTHS, I64(0), columns, panel)
         return context.get_dummy_value()
 
     step = types.intp
@@ -147,14 +147,14 @@ def _tile_steps(builder, args, dtype, finish):
         minus = [builder.fneg(write.load(move, I64(j * write.lanes))) for j in range(vectors)]
 
         def rows_of_panel(size, first):
-            block = _Block(write, size, vectors, lambda i, j: minus[j])
+            block = Block(write, size, vectors, lambda i, j: minus[j])
             left = builder.gep(a, [builder.mul(first, a_step)])
             block.multiply(left, a_step, I64(1), right, I64(TILE), inner)
             finish(block, first, column)
 
-        _over_rows(builder, ROWS[vectors], rows, rows_of_panel)
+        over_rows(builder, ROWS[vectors], rows, rows_of_panel)
 
-    _over_panels(builder, write.lanes, _tile_widths(write.lanes), begin, I64(TILE), panel)
+    over_panels(builder, write.lanes, _tile_widths(write.lanes), begin, I64(TILE), panel)
 
 
 @intrinsic

@@ -29,6 +29,25 @@ def adamw_step(
     parameter -= rate * mean / (np.sqrt(square) * root + eps)
 
 
+def adamw_steps(parameters, grads, means, squares, lr, betas, eps, decay, step) -> None:
+    """`adamw_step` of many parameters, lists of equal length."""
+    for arrays in zip(parameters, grads, means, squares, strict=True):
+        check_arrays(*arrays)
+    for parameter, grad, mean, square in zip(parameters, grads, means, squares, strict=True):
+        adamw_step(parameter, grad, mean, square, lr, betas, eps, decay, step)
+
+
+def sum_of_squares(arrays) -> float:
+    """The sum of the squares of all numbers of the arrays."""
+    return sum(float(np.vdot(array, array)) for array in arrays)
+
+
+def scale(arrays, factor: float) -> None:
+    """Multiply all arrays by a number, in place."""
+    for array in arrays:
+        np.multiply(array, factor, out=array)
+
+
 def constants(lr, betas, eps, decay, step) -> tuple[float, ...]:
     """The numbers of one step, found in float64: 1 - beta^t would lose its digits in float32."""
     beta1, beta2 = betas

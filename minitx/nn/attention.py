@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 import minitx.functional as F
+from minitx.attention import self_attention
 from minitx.cache import KVCache
 from minitx.errors import shape_error
 from minitx.graph import is_recording
@@ -14,6 +15,7 @@ from minitx.nn.linear import Linear
 from minitx.nn.module import Module
 from minitx.nn.positions import Positions
 from minitx.randomness import generator
+from minitx.recorded import RecordedCache
 from minitx.tensor import Tensor, as_tensor
 
 
@@ -91,6 +93,10 @@ class MultiHeadAttention(Module):
         source = x if context is None else self._check("context", context)
         if context is not None and cache is not None:
             raise ValueError("A context is not cached: pass either context or cache.")
+        if context is None and cache is None and self.positions is None and not return_weights:
+            return self_attention(
+                x, self._projections(), self.n_heads, self.n_kv_heads, mask=mask, causal=causal
+            )
         q = self._split(self.q_proj(x), self.n_heads)
         k = self._split(self.k_proj(source), self.n_kv_heads)
         v = self._split(self.v_proj(source), self.n_kv_heads)
@@ -104,6 +110,10 @@ class MultiHeadAttention(Module):
             heads, weights = F.scaled_dot_product_attention(q, k, v, **options)
             return self.out_proj(_merge(heads)), weights
         return self.out_proj(_merge(F.attention(q, k, v, **options)))
+
+    def _projections(self) -> list[tuple[Tensor, Tensor | None]]:
+        layers = (self.q_proj, self.k_proj, self.v_proj, self.out_proj)
+        return [(layer.weight, layer.bias) for layer in layers]
 
     def _place(self, q, k, v, positions, cache, layer):
         """Queries and keys at their positions, and the keys and values of the cache before the new ones."""
@@ -141,6 +151,8 @@ def _merge(x: Tensor) -> Tensor:
 
 def _through_cache(cache: KVCache, layer: int, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
     """All keys and values that the layer now holds; those that are new with their gradients, where wanted."""
+    if isinstance(cache, RecordedCache):
+        return cache.join(layer, k, v)
     keys, values = cache.append(layer, k._array, v._array)
     if not is_recording() or not (k.requires_grad or v.requires_grad):
         return Tensor(keys, copy=False), Tensor(values, copy=False)

@@ -10,6 +10,7 @@ from minitx.ops import (
     positions,
     products,
     reductions,
+    self_attention,
     shaping,
     softmax,
 )
@@ -31,6 +32,7 @@ __all__ = [
     "positions",
     "products",
     "reductions",
+    "self_attention",
     "shaping",
     "softmax",
 ]

@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from minitx.ops.table import define
+from minitx import kernels
+from minitx.ops.table import define, define_joint, floats
 
 
 def transposed(x: np.ndarray) -> np.ndarray:
@@ -34,26 +35,24 @@ def matmul_b_rule(grad, a, shapes):
 
 
 def linear_forward(x: np.ndarray, weight: np.ndarray, bias: np.ndarray | None) -> np.ndarray:
-    out = rows(x) @ weight.T
-    if bias is not None:
-        out = np.add(out, bias, out=out if out.dtype == bias.dtype else None)
+    x, weight, bias = floats(x, weight, bias)
+    out = kernels.family("products").linear(rows(x), weight, bias)
     return out.reshape(*x.shape[:-1], weight.shape[0])
 
 
 def rows(x: np.ndarray) -> np.ndarray:
-    """All leading axes as one: NumPy makes one product of it in place of one a batch entry."""
+    """All leading axes as one."""
     return x.reshape(-1, x.shape[-1])
 
 
-def linear_x_rule(grad, weight):
-    return (rows(grad) @ weight).reshape(*grad.shape[:-1], weight.shape[1])
+def linear_rule(grad, x, weight, wanted):
+    grad, x, weight = floats(grad, x, weight)
+    run, slopes = kernels.family("products"), rows(grad)
+    grad_x = run.linear_backward(slopes, weight).reshape(x.shape) if wanted[0] else None
+    if not any(wanted[1:]):
+        return grad_x, None, None
+    return (grad_x, *run.weight_backward(slopes, rows(x)))
 
 
 define("matmul", matmul_forward, a=matmul_a_rule, b=matmul_b_rule)
-define(
-    "linear",
-    linear_forward,
-    x=linear_x_rule,
-    weight=lambda grad, x: rows(grad).T @ rows(x),
-    bias=lambda grad: grad,
-)
+define_joint("linear", linear_forward, "x weight bias", linear_rule)

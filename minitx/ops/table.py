@@ -13,6 +13,7 @@ respect to the output, into the gradient with respect to that input; None marks 
     out           the output
     kept          what the forward function returned beside the output, as (output, kept)
     shapes        the shapes of all the inputs
+    wanted        for each input whether its gradient is asked for
     axis, ...     an option given to the forward function
 
 An input that was broadcast gets a gradient of the output's shape; the engine sums it back down.

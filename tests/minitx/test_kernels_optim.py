@@ -125,3 +125,51 @@ def test_the_optimiser_uses_the_step_in_both_back_ends(backend, rng):
         m, v = 0.9 * m + 0.1 * grad, 0.999 * v + 0.001 * grad**2
         p = p - 0.1 * 0.2 * p - 0.1 * (m / (1 - 0.9**t)) / (np.sqrt(v / (1 - 0.999**t)) + 1e-8)
     np.testing.assert_allclose(parameter.numpy(), p, rtol=1e-12)
+
+
+def many(rng, dtype):
+    """Parameters of many shapes, one longer than a piece, one empty: lists of parameters, gradients, moments."""
+    shapes = [(3, 5), (1,), (130, 140), (0, 4), (7,), (2, 3, 4)]
+    return [list(column) for column in zip(*[arrays(rng, dtype, *s) for s in shapes], strict=True)]
+
+
+@each_module
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_many_parameters_in_one_call_get_the_step_that_each_would_get(module, dtype, rng):
+    together = many(rng, dtype)
+    alone = [[array.copy() for array in column] for column in together]
+    module.adamw_steps(*together, **SETTINGS, step=7)
+    for parameter, grad, mean, square in zip(*alone, strict=True):
+        twin.adamw_step(parameter, grad, mean, square, **SETTINGS, step=7)
+    for mine, other in zip(together, alone, strict=True):
+        for a, b in zip(mine, other, strict=True):
+            np.testing.assert_allclose(a, b, rtol=TOLERANCE[dtype], atol=TOLERANCE[dtype])
+
+
+@each_module
+def test_one_that_does_not_fit_is_refused_before_any_is_changed(module, rng):
+    together = many(rng, np.float32)
+    before = [[array.copy() for array in column] for column in together]
+    together[1][-1] = together[1][-1][:1]
+    with pytest.raises(ValueError, match=r"grad must have shape \(2, 3, 4\)"):
+        module.adamw_steps(*together, **SETTINGS, step=1)
+    together[1][-1] = before[1][-1]
+    together[3][2].flags.writeable = False
+    with pytest.raises(ValueError, match="square is read-only"):
+        module.adamw_steps(*together, **SETTINGS, step=1)
+    for mine, other in zip(together, before, strict=True):
+        for a, b in zip(mine, other, strict=True):
+            np.testing.assert_array_equal(a, b)
+
+
+@each_module
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_the_sum_of_squares_and_the_scaling_go_through_every_number(module, dtype, rng):
+    lists = many(rng, dtype)[0] + [np.asfortranarray(rng.standard_normal((5, 6)).astype(dtype))]
+    for some in (lists, lists[:-1]):
+        before = [array.copy() for array in some]
+        wanted = sum(float((array.astype(np.float64) ** 2).sum()) for array in some)
+        assert module.sum_of_squares(some) == pytest.approx(wanted, rel=1e-6)
+        module.scale(some, 0.25)
+        for array, old in zip(some, before, strict=True):
+            np.testing.assert_array_equal(array, old * dtype(0.25))
