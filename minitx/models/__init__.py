@@ -2,12 +2,16 @@
 
 from minitx.models.bert import Bert, BertConfig
 from minitx.models.decoder import Decoder
+from minitx.models.encoder import PolylineEncoder, SceneEncoder
+from minitx.models.expert import ActionExpert, ActionExpertConfig
 from minitx.models.gpt import GPT, GPTConfig
 from minitx.models.llama import Llama, LlamaConfig
 from minitx.models.transformer import Encoder, Transformer
 
 __all__ = [
     "GPT",
+    "ActionExpert",
+    "ActionExpertConfig",
     "Bert",
     "BertConfig",
     "Decoder",
@@ -15,5 +19,7 @@ __all__ = [
     "GPTConfig",
     "Llama",
     "LlamaConfig",
+    "PolylineEncoder",
+    "SceneEncoder",
     "Transformer",
 ]

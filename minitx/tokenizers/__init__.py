@@ -16,6 +16,7 @@ from minitx.tokenizers.bpe import ByteLevelBPE
 from minitx.tokenizers.characters import CharacterTokenizer
 from minitx.tokenizers.interface import Tokenizer
 from minitx.tokenizers.streaming import StopStrings, StreamingDecoder
+from minitx.tokenizers.words import WordTokenizer
 
 __all__ = [
     "ByteLevelBPE",
@@ -23,10 +24,13 @@ __all__ = [
     "StopStrings",
     "StreamingDecoder",
     "Tokenizer",
+    "WordTokenizer",
     "from_dict",
 ]
 
-_KINDS: dict[str, type[Tokenizer]] = {kind.kind: kind for kind in (CharacterTokenizer, ByteLevelBPE)}
+_KINDS: dict[str, type[Tokenizer]] = {
+    kind.kind: kind for kind in (CharacterTokenizer, ByteLevelBPE, WordTokenizer)
+}
 
 
 def from_dict(stored: dict[str, Any]) -> Tokenizer:

@@ -1,0 +1,1 @@
+"""A small driving world: traffic from a seed, reasoning that can be checked, and the path that follows."""
