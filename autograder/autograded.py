@@ -17,6 +17,7 @@ from nbformat.v4 import writes
 
 from autograder.course import Course
 from autograder.files import write_atomically
+from autograder.remarks import NOT_GRADED, STATUS, remarks_on
 from autograder.repair import nbgrader_metadata
 from autograder.sanitize import presentable_markdown, safe_outputs
 from autograder.spec import Spec, SpecCell
@@ -24,18 +25,6 @@ from autograder.verdict import LooksLike, Subtest, Verdict
 
 OURS = "autograder"  # the key that marks cells and outputs of the grader's own
 SUMMARY_ID = "autograder-summary"
-
-STATUS = {
-    "OK": "passed",
-    "WA": "wrong answer",
-    "RE": "your code raised an error",
-    "TO": "too slow",
-    "ML": "out of memory",
-    "OL": "too much output",
-    "SG": "crashed",
-    "XX": "not graded yet",
-}
-_NOT_GRADED = "The grader could not finish this test. A person will look at it."
 
 
 def write_autograded(
@@ -121,33 +110,15 @@ def _test_outputs(cell: SpecCell, verdict: Verdict, spec: Spec) -> list[dict[str
     unfinished = bool(verdict.needs_review) or not tests or any(test.outcome == "XX" for test in tests)
     marked = {"metadata": {OURS: True}}
     if verdict.needs_review or not tests:
-        shown = {"text/plain": _NOT_GRADED, "text/html": f"<p>{_html(_NOT_GRADED)}</p>"}
+        shown = {"text/plain": NOT_GRADED, "text/html": f"<p>{_html(NOT_GRADED)}</p>"}
     else:
-        rows = [(test, _remarks(test, spec)) for test in tests]
+        rows = [(test, remarks_on(test, spec)) for test in tests]
         shown = {"text/plain": _plain_table(rows), "text/html": _html_table(rows)}
     table = {"output_type": "display_data", "data": shown, **marked}
     if unfinished:
         return [table]
     points = {"text/plain": repr(float(verdict.points(cell.grade_id)))}
     return [table, {"output_type": "execute_result", "data": points, "execution_count": None, **marked}]
-
-
-def _remarks(test: Subtest, spec: Spec) -> list[tuple[str, str]]:
-    """What a student is told about a test that failed. Of a hidden one never its message: what the
-    student's code raised or returned there could spell out the hidden input."""
-    if test.outcome == "OK":
-        return []
-    if test.outcome == "XX":
-        return [("", _NOT_GRADED)]
-    remarks = []
-    if test.message and not test.hidden:
-        remarks.append(("", test.message))
-    if test.hint:
-        remarks.append(("Hint", test.hint))
-    for known in spec.misconceptions:
-        if known.name == test.belief:
-            remarks.append((f"Perhaps you think ({known.name})", f"{known.belief} {known.advice}"))
-    return remarks
 
 
 def _plain_table(rows: list[tuple[Subtest, list[tuple[str, str]]]]) -> str:

@@ -39,6 +39,11 @@ try:
 except Exception as error:
     raise SystemExit(f"nbgrader needs the course's grader, which cannot be imported here: {{error}}")
 configure(c, __file__)
+
+# What lateness costs (due dates: autograder release UNIT --due "2030-05-31 23:59 Europe/Berlin").
+# c.LatePolicy.percent_per_day = 10  # of the score, for each day that has begun
+# c.LatePolicy.grace_minutes = 15
+# c.LatePolicy.most_percent = 50
 '''
 _COURSE_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*$")
 

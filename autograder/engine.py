@@ -1,102 +1,56 @@
-"""Grading a course's submissions of one unit: intake, repair, judgement, records.
+"""Grading a course's submissions of one unit: what is to be done, who judges it, what is written down.
 
 The coordinator runs no student code and evaluates no test. Each submission is independent; whatever is
-wrong with one ends in its own status and message, and the batch goes on.
+wrong with one ends in its own status and message, and the batch goes on. Everything that was judged is in
+the journal before it is written down, and everything that is written down is written whole, so a run that
+was killed at any moment goes on where it stopped.
 """
 
 from __future__ import annotations
 
-import hashlib
-import hmac
+import errno
 import queue
 import threading
-import traceback
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 
-from nbformat import NotebookNode
-from nbformat.v4 import new_notebook
-
-from autograder.cells import cells_from_spec, cells_of
+from autograder.assessing import (
+    Judged,
+    Result,
+    assess,
+    check_yourself,
+    failed,
+    result_of,
+    seed_of,
+)
 from autograder.course import Course
-from autograder.errors import UsageError
+from autograder.errors import StoppedError
 from autograder.feedback import FeedbackWriter, write_autograded
 from autograder.gradebook import GradebookWriter
-from autograder.intake import collect, parse
-from autograder.repair import repair
+from autograder.intake import Intake, collect
+from autograder.journal import Journal, Key, key_of, no_key
 from autograder.runners import Runner
 from autograder.spec import Spec
-from autograder.verdict import LooksLike, Verdict
+
+__all__ = ["Grading", "Plan", "Result", "check_yourself", "grade", "seed_of"]
+
+# Once an error of the disk has come up, every later submission would meet it too.
+_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.EFBIG, errno.EIO)
+Say = Callable[[str], None]
 
 
 @dataclass
-class Judged:
-    """One submission after judgement and before it is written down."""
+class Plan:
+    """What is to be done for each student."""
 
-    student: str
-    notebook: NotebookNode
-    verdict: Verdict
-    notes: list[str] = field(default_factory=list)
-    problem: str = ""
-
-
-@dataclass(frozen=True)
-class Result:
-    """One row of the table."""
-
-    student: str
-    status: str
-    points: float
-    max_points: float
-    looks_like: LooksLike | None
-    notes: tuple[str, ...]
-    message: str
-
-
-def judge_submission(course: Course, spec: Spec, student: str, runner: Runner) -> Judged:
-    """Take in, repair and judge what one student handed in."""
-    taken = collect(course.submitted / student / spec.unit, spec.unit)
-    notes, problem, notebook = list(taken.notes), taken.problem, None
-    if taken.notebook_bytes is not None:
-        parsed = parse(taken.notebook_bytes)
-        notebook, problem = parsed.notebook, parsed.problem
-        notes += parsed.notes
-    # What cannot be read is graded like a notebook without an answer, and says so.
-    repaired = repair(notebook if notebook is not None else new_notebook(), spec)
-    if not problem:
-        notes += repaired.notes
-    verdict = runner.judge(cells_of(repaired.notebook, spec), seed_of(course.key, spec.unit, student))
-    return Judged(student, repaired.notebook, verdict, notes, problem)
-
-
-def seed_of(key: bytes, unit: str, student: str) -> bytes:
-    """This student's seed for this unit: the same at every regrade, unknown without the course's key."""
-    return hmac.digest(key, f"{unit}\0{student}".encode(), hashlib.sha256)
-
-
-def check_yourself(spec: Spec, runner: Runner) -> None:
-    """Stop unless, on this machine, the reference gets every point and the untouched release none."""
-    for reference, name in ((True, "reference solution"), (False, "untouched release")):
-        verdict = runner.judge(cells_from_spec(spec, reference), b"check")
-        if verdict.needs_review:
-            raise UsageError(
-                f"The grader's check of itself failed, so nothing was graded. {verdict.needs_review}"
-            )
-        tests = [test for tests in verdict.tests.values() for test in tests]
-        wrong = [test for test in tests if (test.points < test.max_points if reference else test.points > 0)]
-        if wrong:
-            expected = "every point" if reference else "no point"
-            seen = "; ".join(
-                f"{test.title!r}: {test.outcome} {last_line(test.detail)}".strip() for test in wrong
-            )
-            raise UsageError(
-                f"The {name} of {spec.unit} should get {expected} on this machine but does not, so nothing "
-                f"was graded. Mend the unit, or this Python's libraries, and grade again. Seen: {seen}."
-            )
-
-
-def last_line(text: str) -> str:
-    return text.strip().splitlines()[-1] if text.strip() else ""
+    judge: list[str] = field(default_factory=list)
+    write: list[str] = field(default_factory=list)  # judged earlier, not written down whole
+    unchanged: list[str] = field(default_factory=list)
+    outdated: list[str] = field(default_factory=list)  # by other tests or another grader
+    keys: dict[str, Key] = field(default_factory=dict)  # of what was handed in, or of what is outdated
+    recorded: dict[str, Key] = field(default_factory=dict)  # what the gradebook's scores come from
 
 
 def grade(
@@ -104,99 +58,198 @@ def grade(
     spec: Spec,
     students: Sequence[str],
     jobs: int,
-    progress: Callable[[str], None] | None = None,
+    progress: Say | None = None,
+    *,
+    again: bool = False,
 ) -> Iterator[Result]:
-    """Grade these students' submissions with `jobs` test runners; yield each result once it is stored."""
-    say = progress or (lambda _: None)
-    runners = [Runner(spec) for _ in range(max(1, min(jobs, len(students))))]
-    try:
-        say("checking the grader itself")
-        check_yourself(spec, runners[0])
-        yield from _write_down(course, spec, _judge_all(course, spec, students, runners))
-    finally:
+    """Grade these students' submissions with `jobs` test runners; yield each result once it is stored.
+
+    What was graded before and has not changed is not judged again, unless `again` is true. Raises
+    `UsageError` when another process is grading, `StoppedError` when the disk or the gradebook fails.
+    """
+    with Grading(course, spec) as grading:
+        if grading.journal.interrupted:
+            grading.sweep()
+        plan = grading.plan(students, again=again)
+        yield from grading.carry_out(plan, jobs, progress or (lambda _: None))
+
+
+class Grading:
+    """One run: it alone holds the journal and the gradebook, from the plan to the last page."""
+
+    def __init__(self, course: Course, spec: Spec) -> None:
+        self.course, self.spec = course, spec
+        self.journal = Journal(course.private)
+        self._stack = ExitStack()
+        self._course_key = course.key
+
+    def __enter__(self) -> Grading:
+        with self._stack as stack:
+            stack.enter_context(self.journal)
+            self.gradebook = stack.enter_context(GradebookWriter(self.course))
+            self.feedback = stack.enter_context(FeedbackWriter(self.course))
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._stack.__exit__(*error)  # type: ignore[arg-type]
+
+    def key(self, student: str) -> Key:
+        """The key of what this student has handed in now."""
+        return key_of(self._taken(student), self.spec, self.seed(student))
+
+    def seed(self, student: str) -> bytes:
+        return seed_of(self._course_key, self.spec.unit, student)
+
+    def plan(self, students: Sequence[str], *, again: bool = False, regrade: bool = False) -> Plan:
+        """Compare what was handed in with what is stored.
+
+        With `regrade`, what other tests or another grader judged is to be judged anew; with `again`,
+        everything is.
+        """
+        unit = self.spec.unit
+        plan, finished = Plan(recorded=self.gradebook.recorded(unit)), self.journal.finished(unit)
+        for student in students:
+            key, stored = self.key(student), plan.recorded.get(student)
+            plan.keys[student] = key
+            judged = self.journal.judgement(key.whole)
+            if judged is not None and (again or judged.unfinished):
+                self.gradebook.forget(unit, student)  # first: what is judged anew must be written anew
+                self.journal.forget(unit, student, key.whole)
+                judged = None
+            if judged is not None:
+                whole = stored == key and finished.get(student) == key.whole and self._files_there(student)
+                (plan.unchanged if whole else plan.write).append(student)
+            elif (
+                stored is not None
+                and stored.whole != key.whole
+                and stored.submission == key.submission
+                and not (regrade or again)
+                and self.journal.has(stored.whole)
+            ):
+                plan.outdated.append(student)
+                plan.keys[student] = stored
+            else:
+                plan.judge.append(student)
+        return plan
+
+    def carry_out(self, plan: Plan, jobs: int, say: Say) -> Iterator[Result]:
+        """Do what the plan says; yield a result for each student."""
+        for student in plan.unchanged:
+            self._refresh(student)
+            yield result_of(self._stored(plan.keys[student]), self.spec, "unchanged")
+        for student in plan.outdated:
+            yield result_of(self._stored(plan.keys[student]), self.spec, "outdated")
+        for student in plan.write:
+            key = plan.keys[student]
+            judged = self._stored(key)
+            self.write_down(key, judged, plan.recorded.get(student) == key)
+            yield result_of(judged, self.spec)
+        for key, judged in self.judge(plan.judge, jobs, say):
+            self.write_down(key, judged)
+            yield result_of(judged, self.spec)
+
+    def judge(self, students: Sequence[str], jobs: int, say: Say) -> Iterator[tuple[Key, Judged]]:
+        """Judge these submissions, and put each judgement into the journal; nothing else is written."""
+        if not students:
+            return
+        runners = [Runner(self.spec) for _ in range(max(1, min(jobs, len(students))))]
+        try:
+            say("checking the grader itself")
+            check_yourself(self.spec, runners[0])
+            say(f"sandbox: {runners[0].describe()}")
+            for key, judged in self._judge_all(students, runners):
+                self.journal.add(key, self.spec.unit, self.spec, judged)
+                yield key, judged
+        finally:
+            for runner in runners:
+                runner.stop()
+
+    def write_down(self, key: Key, judged: Judged, recorded: bool = False) -> None:
+        """Autograded notebook, gradebook (unless it is `recorded` there), feedback and log, in this order.
+        The coordinator is the only writer."""
+        unit, student = self.spec.unit, judged.student
+        with self._disk_errors(student):
+            write_autograded(self.course, unit, student, judged.notebook, judged.verdict, judged.told)
+            if not recorded:
+                timestamp = self.course.timestamp(unit, student)
+                self.gradebook.record(unit, student, judged.notebook, judged.verdict, timestamp, key)
+            self.feedback.write(unit, student)
+            self.course.write_log(unit, student, judged.verdict.to_json())
+        self.journal.finish(unit, student, key.whole)
+
+    def sweep(self) -> None:
+        """Remove what a killed run may have left half-written beside the files that it meant to replace."""
+        unit = self.spec.unit
+        for step in (self.course.autograded, self.course.feedback, self.course.private / "logs"):
+            for path in step.glob(f"*/{unit}/.{unit}.*"):
+                path.unlink(missing_ok=True)
+
+    def _refresh(self, student: str) -> None:
+        """Of a result that has not changed, the late penalty may have to change."""
+        if self.gradebook.refresh(self.spec.unit, student):
+            with self._disk_errors(student):
+                self.feedback.write(self.spec.unit, student)
+
+    def _stored(self, key: Key) -> Judged:
+        judged = self.journal.judgement(key.whole)
+        assert judged is not None, "the plan was made from the journal, which no other process changes"
+        return judged
+
+    def _taken(self, student: str) -> Intake:
+        return collect(self.course.submitted / student / self.spec.unit, self.spec.unit)
+
+    def _judge_all(self, students: Sequence[str], runners: list[Runner]) -> Iterator[tuple[Key, Judged]]:
+        """Judge in threads, one for each runner; yield in the order of completion."""
+        waiting: queue.SimpleQueue[str] = queue.SimpleQueue()
+        room = threading.Semaphore(4 * len(runners))  # judgements that wait to be written down
+        done: queue.SimpleQueue[tuple[Key, Judged]] = queue.SimpleQueue()
+        for student in students:
+            waiting.put(student)
+
+        def work(runner: Runner) -> None:
+            while not runner.stopped:
+                try:
+                    student = waiting.get_nowait()
+                except queue.Empty:
+                    return
+                while not room.acquire(timeout=1):
+                    if runner.stopped:
+                        return
+                done.put(self._judge_one(student, runner))
+
         for runner in runners:
-            runner.close()
+            threading.Thread(target=work, args=(runner,), daemon=True).start()
+        for _ in students:
+            yield done.get()
+            room.release()
 
+    def _judge_one(self, student: str, runner: Runner) -> tuple[Key, Judged]:
+        try:
+            taken, seed = self._taken(student), self.seed(student)
+            return key_of(taken, self.spec, seed), assess(student, taken, self.spec, seed, runner)
+        except Exception as error:
+            why = f"The grader failed: {type(error).__name__}: {error}"
+            return no_key(self.spec, student), failed(student, self.spec, why)
 
-def _judge_all(
-    course: Course, spec: Spec, students: Sequence[str], runners: list[Runner]
-) -> Iterator[Judged]:
-    """Judge in threads, one for each runner; yield in the order of completion."""
-    waiting: queue.SimpleQueue[str] = queue.SimpleQueue()
-    done: queue.SimpleQueue[Judged] = queue.SimpleQueue()
-    for student in students:
-        waiting.put(student)
+    def _files_there(self, student: str) -> bool:
+        course, unit = self.course, self.spec.unit
+        files = (
+            course.notebook_path(course.autograded, student, unit),
+            course.notebook_path(course.feedback, student, unit, ".html"),
+        )
+        return all(path.is_file() and path.stat().st_size for path in files)
 
-    def work(runner: Runner) -> None:
-        while True:
-            try:
-                student = waiting.get_nowait()
-            except queue.Empty:
-                return
-            done.put(_never_stop(course, spec, student, runner))
-
-    for runner in runners:
-        threading.Thread(target=work, args=(runner,), daemon=True).start()
-    for _ in students:
-        yield done.get()
-
-
-def _never_stop(course: Course, spec: Spec, student: str, runner: Runner) -> Judged:
-    """Judge one submission; a fault of the grader's own becomes a case for manual review."""
-    try:
-        return judge_submission(course, spec, student, runner)
-    except Exception:
-        empty = repair(new_notebook(), spec).notebook
-        return Judged(student, empty, Verdict(needs_review="The grader failed: " + traceback.format_exc()))
-
-
-def _write_down(course: Course, spec: Spec, judged: Iterator[Judged]) -> Iterator[Result]:
-    """Write autograded notebook, gradebook rows and feedback; the coordinator is the only writer."""
-    with GradebookWriter(course) as gradebook, FeedbackWriter(course) as feedback:
-        for one in judged:
-            notes = [one.problem, *one.notes] if one.problem else one.notes
-            write_autograded(course, spec.unit, one.student, one.notebook, one.verdict, notes)
-            timestamp = course.timestamp(spec.unit, one.student)
-            gradebook.record(spec.unit, one.student, one.notebook, one.verdict, timestamp)
-            feedback.write(spec.unit, one.student)
-            course.write_log(spec.unit, one.student, one.verdict.to_json())
-            yield result_of(one, spec)
-
-
-def result_of(judged: Judged, spec: Spec) -> Result:
-    """The row of the table for one judged submission. Points are those that the tests give."""
-    automatic = sum(cell.points for cell in spec.cells if cell.kind == "test")
-    status, message = status_of(judged, automatic)
-    return Result(
-        student=judged.student,
-        status=status,
-        points=judged.verdict.total,
-        max_points=automatic,
-        looks_like=judged.verdict.looks_like,
-        notes=tuple(judged.notes),
-        message=message,
-    )
-
-
-def status_of(judged: Judged, automatic: float) -> tuple[str, str]:
-    """One word or two for the table, and one sentence that its author can use."""
-    verdict = judged.verdict
-    if verdict.needs_review:
-        return "needs review", "The grader could not finish; a person will look at this submission."
-    if judged.problem:
-        return "unreadable", judged.problem
-    if verdict.total >= automatic:
-        return "full marks", "Every test passed."
-    outcomes = {run.outcome for run in verdict.cells.values()}
-    outcomes |= {test.outcome for tests in verdict.tests.values() for test in tests}
-    for outcome, status, message in (
-        ("TO", "timed out", "Some of your code did not end in time and was stopped."),
-        ("ML", "out of memory", "Some of your code needed more memory than it is given."),
-        ("OL", "too much output", "Some of your code printed or returned more than is kept."),
-        ("SG", "crashed", "Some of your code crashed the Python process."),
-    ):
-        if outcome in outcomes:
-            return status, message
-    if verdict.total > 0:
-        return "partly right", "Some tests failed; the feedback names them."
-    return "no points", "No test passed; the feedback names them."
+    @contextmanager
+    def _disk_errors(self, student: str) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            if error.errno not in _DISK:
+                raise
+            where = Path(str(error.filename)).parent if error.filename else self.course.root
+            raise StoppedError(
+                f"The results of {student} cannot be written in {where}: {error.strerror}. Everything stored"
+                " before is safe, and this submission's judgement is in the journal. Make room, or make the"
+                " folder writable, and give the same command again: it goes on where it stopped."
+            ) from None

@@ -1,34 +1,42 @@
 """Scores into nbgrader's gradebook: one session for a batch, one transaction for a submission.
 
-A submission is in the gradebook whole or not at all, so that a run that was killed can go on. What a
-person entered (manual scores, comments, extra credit) is never touched.
+A submission is in the gradebook whole or not at all, and in the same transaction goes the key of the
+judgement that its scores come from (table `autograder_record`, which nbgrader does not look at). So a run
+that was killed knows what is in, also after the gradebook came back from a backup. What a person entered
+(manual scores, comments, extra credit) is never touched.
 """
 
 from __future__ import annotations
 
-import os
-import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
-from pathlib import Path
 from typing import Any
 
 from nbformat import NotebookNode
 from nbgrader import api
-from nbgrader.plugins import CsvExportPlugin
 from nbgrader.preprocessors import AssignLatePenalties
 from nbgrader.utils import compute_checksum, determine_grade
-from sqlalchemy import func, select, update
+from sqlalchemy import Column, MetaData, String, Table, delete, func, insert, select, text, update
 from sqlalchemy.exc import DatabaseError, OperationalError
 
 from autograder.course import Course
-from autograder.errors import UsageError
+from autograder.errors import StoppedError, UsageError
+from autograder.journal import Key
 from autograder.verdict import Verdict
 
 _TRIES = 5  # while another program (formgrader, nbgrader) is writing
+
+# By the submitted notebook's own id: where nbgrader deletes a submission and makes it anew, it has no row.
+_RECORD = Table(
+    "autograder_record",
+    MetaData(),
+    Column("notebook_id", String(32), primary_key=True),
+    Column("key", String(64), nullable=False),
+    Column("submission", String(64), nullable=False),
+)
 
 
 @dataclass(frozen=True)
@@ -69,6 +77,14 @@ class GradebookWriter:
     def __enter__(self) -> GradebookWriter:
         with clear_errors(self.course):
             self.gradebook = api.Gradebook(self.course.database_url, self.course.directory.course_id)
+            try:
+                _RECORD.create(self.gradebook.engine, checkfirst=True)
+                # Changes nothing, and fails at once, not after an hour of judging, where nothing may change.
+                self.gradebook.db.execute(text("UPDATE autograder_record SET key = key WHERE key = ''"))
+                self.gradebook.db.rollback()
+            except BaseException:
+                self.gradebook.close()
+                raise
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -81,8 +97,9 @@ class GradebookWriter:
         notebook: NotebookNode,
         verdict: Verdict,
         timestamp: datetime | None = None,
+        key: Key | None = None,
     ) -> None:
-        """Write one submission's scores, in one transaction.
+        """Write one submission's scores, in one transaction, and with them the judgement's `key`.
 
         `notebook` is the repaired one: a written answer that is unchanged gets 0, any other waits for a
         person. A test that the grader itself could not finish waits for a person too, without a score.
@@ -90,10 +107,95 @@ class GradebookWriter:
         Raises `UsageError` when the unit is not released or the gradebook cannot be written.
         """
         handed_in = self.course.timestamp(unit, student)
+        self._retried(lambda: self._write(unit, student, notebook, verdict, timestamp or handed_in, key))
+
+    def recorded(self, unit: str) -> dict[str, Key]:
+        """By student, the key of the judgement that the gradebook's scores come from."""
+        submitted, notebook = api.SubmittedAssignment, api.SubmittedNotebook
+        with clear_errors(self.course):
+            rows = self.gradebook.db.execute(
+                select(submitted.student_id, _RECORD.c.submission, _RECORD.c.key)
+                .join(notebook, notebook.assignment_id == submitted.id)
+                .join(_RECORD, _RECORD.c.notebook_id == notebook.id)
+                .where(submitted.assignment_id == self._unit(unit).assignment_id)
+            ).all()
+            self.gradebook.db.rollback()
+        return {student: Key(submission, key) for student, submission, key in rows}
+
+    def forget(self, unit: str, student: str) -> None:
+        """Forget where a student's scores come from; the scores stay until others are recorded."""
+        submitted, notebook = api.SubmittedAssignment, api.SubmittedNotebook
+        of_student = (
+            select(notebook.id)
+            .join(submitted, notebook.assignment_id == submitted.id)
+            .where(submitted.assignment_id == self._unit(unit).assignment_id)
+            .where(submitted.student_id == student)
+        )
+
+        def drop() -> None:
+            self.gradebook.db.execute(delete(_RECORD).where(_RECORD.c.notebook_id.in_(of_student)))
+            self.gradebook.db.commit()
+
+        self._retried(drop)
+
+    def refresh(self, unit: str, student: str) -> tuple[float, float] | None:
+        """Apply due date, hand-in time and late policy again to scores that are there already.
+
+        Returns the penalty before and after where it changed: a due date was set or moved, the policy
+        was changed, or a person's scores came in.
+        """
+        handed_in = self.course.timestamp(unit, student)
+        found, changed = self._unit(unit), None
+
+        def apply() -> None:
+            nonlocal changed
+            db, notebook = self.gradebook.db, api.SubmittedNotebook
+            try:
+                submission_id, notebook_id = self._rows(found, student, handed_in)
+                asked = select(notebook.late_submission_penalty).where(notebook.id == notebook_id)
+                before = db.execute(asked).scalar() or 0.0
+                self._set_late_penalty(found, submission_id, notebook_id, student)
+                after = db.execute(asked).scalar() or 0.0
+                db.commit()
+            finally:
+                db.rollback()
+                db.expunge_all()
+            changed = (before, after) if abs(after - before) > 1e-9 else None
+
+        self._retried(apply)
+        return changed
+
+    def effective(self, unit: str) -> dict[str, dict[str, tuple[float | None, float | None, float]]]:
+        """By student and grade_id: the tests' score, the score that a person entered, and extra credit."""
+        submitted, notebook = api.SubmittedAssignment, api.SubmittedNotebook
+        with clear_errors(self.course):
+            found = self._unit(unit)
+            names = {cell_id: grade_id for grade_id, (cell_id, _) in found.grades.items()}
+            grade = api.Grade
+            rows = self.gradebook.db.execute(
+                select(
+                    submitted.student_id,
+                    grade.cell_id,
+                    grade.auto_score,
+                    grade.manual_score,
+                    grade.extra_credit,
+                )
+                .join(notebook, notebook.assignment_id == submitted.id)
+                .join(grade, grade.notebook_id == notebook.id)
+                .where(submitted.assignment_id == found.assignment_id)
+            ).all()
+            self.gradebook.db.rollback()
+        scores: dict[str, dict[str, tuple[float | None, float | None, float]]] = {}
+        for student, cell_id, auto, manual, extra in rows:
+            scores.setdefault(student, {})[names[cell_id]] = (auto, manual, extra or 0.0)
+        return scores
+
+    def _retried(self, write: Callable[[], None]) -> None:
+        """Write; wait and try again while another program is writing."""
         with clear_errors(self.course):
             for attempt in range(_TRIES):
                 try:
-                    self._write(unit, student, notebook, verdict, timestamp or handed_in)
+                    write()
                     return
                 except OperationalError as error:
                     if "locked" not in str(error) or attempt == _TRIES - 1:
@@ -151,7 +253,13 @@ class GradebookWriter:
         return self._units[unit]
 
     def _write(
-        self, unit: str, student: str, notebook: NotebookNode, verdict: Verdict, timestamp: datetime | None
+        self,
+        unit: str,
+        student: str,
+        notebook: NotebookNode,
+        verdict: Verdict,
+        timestamp: datetime | None,
+        key: Key | None,
     ) -> None:
         found, db = self._unit(unit), self.gradebook.db
         try:
@@ -161,14 +269,18 @@ class GradebookWriter:
             scores = scores.where(api.Grade.notebook_id == notebook_id)
             manual = {row[0]: row[1] for row in db.execute(scores)}
             for grade_id, (cell_id, max_score) in found.grades.items():
-                score = _auto_score(cells[grade_id], max_score, verdict)
+                score = auto_score(cells[grade_id], max_score, verdict)
                 review = score is None or manual.get(cell_id) is not None
                 values = {"auto_score": score, "needs_manual_grade": review}
                 self._update(api.Grade, notebook_id, cell_id, values)
             for grade_id, cell_id in found.comments.items():
                 text = _auto_comment(cells[grade_id], verdict)
                 self._update(api.Comment, notebook_id, cell_id, {"auto_comment": text})
-            self._set_late_penalty(found, student, submission_id, notebook_id)
+            self._set_late_penalty(found, submission_id, notebook_id, student)
+            db.execute(delete(_RECORD).where(_RECORD.c.notebook_id == notebook_id))
+            if key is not None:
+                row = {"notebook_id": notebook_id, "key": key.whole, "submission": key.submission}
+                db.execute(insert(_RECORD).values(row))
             db.commit()
         except BaseException:
             db.rollback()
@@ -218,7 +330,7 @@ class GradebookWriter:
             update(table).where(*where).values(**values).execution_options(synchronize_session=False)
         )
 
-    def _set_late_penalty(self, unit: _Unit, student: str, submission_id: str, notebook_id: str) -> None:
+    def _set_late_penalty(self, unit: _Unit, submission_id: str, notebook_id: str, student: str) -> None:
         """nbgrader's own rule, by the course's plugin; rows are only loaded where a unit has a due date."""
         penalty = None
         if unit.due is not None:
@@ -236,24 +348,7 @@ class GradebookWriter:
         )
 
 
-def export_csv(course: Course, path: Path) -> Path:
-    """Write the whole gradebook as CSV, with nbgrader's own exporter."""
-    path = Path(path)
-    with clear_errors(course), api.Gradebook(course.database_url, course.directory.course_id) as gradebook:
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-            os.close(descriptor)
-            exporter = CsvExportPlugin()
-            exporter.to = temporary
-            exporter.export(gradebook)
-            os.replace(temporary, path)
-        except OSError as error:
-            raise UsageError(f"{path} cannot be written: {error.strerror}. Choose another place.") from None
-    return path
-
-
-def _auto_score(cell: NotebookNode, max_score: float, verdict: Verdict) -> float | None:
+def auto_score(cell: NotebookNode, max_score: float, verdict: Verdict) -> float | None:
     """The points that no person has to decide on; None where one has to."""
     grade_id = cell.metadata.nbgrader.grade_id
     if verdict.needs_review:
@@ -281,8 +376,9 @@ def clear_errors(course: Course) -> Iterator[None]:
     try:
         yield
     except DatabaseError as error:
-        raise UsageError(
+        raise StoppedError(
             f"The gradebook {course.database_url} cannot be used: {error.orig}. Nothing of this submission"
-            " was written. Check that the file is nbgrader's gradebook, that its folder can be written, that"
-            " the disk is not full, and that no other program holds it; then grade again."
+            " was written, and nothing that was there before is lost. Check that the file is nbgrader's"
+            " gradebook, that it and its folder can be written, that the disk is not full, and that no other"
+            " program holds it; then grade again: it goes on where it stopped."
         ) from None

@@ -41,24 +41,24 @@ class Intake:
 
 
 @dataclass(frozen=True)
-class _File:
+class Found:
     parts: tuple[str, ...]  # the path below the student's folder
     status: os.stat_result
 
     @property
     def shown(self) -> str:
-        return _shown("/".join(self.parts))
+        return shown("/".join(self.parts))
 
 
 @dataclass
-class _Listing:
-    files: list[_File] = field(default_factory=list)
+class Listing:
+    files: list[Found] = field(default_factory=list)
     refused: list[str] = field(default_factory=list)
     folders: list[str] = field(default_factory=list)
     entries: int = 0
 
 
-class _Refused(Exception):
+class Refused(Exception):
     """The notebook cannot be taken; the text is for the student."""
 
 
@@ -72,14 +72,14 @@ def collect(folder: Path, unit: str) -> Intake:
     try:
         root = _open_root(Path(folder), unit)
         try:
-            listing = _Listing()
-            _list(root, (), listing)
+            listing = Listing()
+            list_files(root, (), listing)
             notes += [f"{entry}; it was left out." for entry in listing.refused[:5]]
             chosen = _choose(listing, unit, notes)
-            return Intake(_read(root, chosen), notes)
+            return Intake(read_file(root, chosen), notes)
         finally:
             os.close(root)
-    except _Refused as problem:
+    except Refused as problem:
         return Intake(None, notes, str(problem))
     except OSError as error:
         reason = error.strerror or type(error).__name__
@@ -92,50 +92,48 @@ def _open_root(folder: Path, unit: str) -> int:
         try:
             mode = os.lstat(path).st_mode
         except FileNotFoundError:
-            raise _Refused(f"Nothing was handed in for {unit}. Hand in the file {unit}.ipynb.") from None
+            raise Refused(f"Nothing was handed in for {unit}. Hand in the file {unit}.ipynb.") from None
         if not stat.S_ISDIR(mode):
             what = _kind(mode) or "a file"
-            raise _Refused(
-                f"Expected a folder with the file {unit}.ipynb, but {_shown(path.name)!r} is {what}."
+            raise Refused(
+                f"Expected a folder with the file {unit}.ipynb, but {shown(path.name)!r} is {what}."
                 f" Hand in {unit}.ipynb itself."
             )
     return os.open(folder, _FOLDER_FLAGS)
 
 
-def _list(folder: int, parts: tuple[str, ...], listing: _Listing) -> None:
+def list_files(folder: int, parts: tuple[str, ...], listing: Listing) -> None:
     """Collect the regular files below an open folder, and sentences on what is refused."""
     for name in sorted(os.listdir(folder)):
         listing.entries += 1
         if listing.entries > _MAX_ENTRIES:
-            raise _Refused(
-                f"The submission holds more than {_MAX_ENTRIES} files. Hand in the notebook alone."
-            )
+            raise Refused(f"The submission holds more than {_MAX_ENTRIES} files. Hand in the notebook alone.")
         if name.startswith(".") or name in _IGNORED:
             continue
         below = (*parts, name)
         status = os.lstat(name, dir_fd=folder)
         if stat.S_ISDIR(status.st_mode):
-            listing.folders.append(_shown("/".join(below)))
+            listing.folders.append(shown("/".join(below)))
             if len(below) < _MAX_DEPTH:
                 inner = os.open(name, _FOLDER_FLAGS, dir_fd=folder)
                 try:
-                    _list(inner, below, listing)
+                    list_files(inner, below, listing)
                 finally:
                     os.close(inner)
         elif what := _kind(status.st_mode):
-            listing.refused.append(f"{_shown('/'.join(below))!r} is {what}, not a file")
+            listing.refused.append(f"{shown('/'.join(below))!r} is {what}, not a file")
         elif status.st_nlink > 1:
             # A second name for a file elsewhere on the disk: another student's, or the solution.
-            listing.refused.append(f"{_shown('/'.join(below))!r} is a hard link, not a file of its own")
+            listing.refused.append(f"{shown('/'.join(below))!r} is a hard link, not a file of its own")
         else:
-            listing.files.append(_File(below, status))
+            listing.files.append(Found(below, status))
 
 
-def _choose(listing: _Listing, unit: str, notes: list[str]) -> _File:
+def _choose(listing: Listing, unit: str, notes: list[str]) -> Found:
     """The file to grade. What is strange about the choice goes into `notes`."""
     ranked = [(rank, found) for found in listing.files if (rank := _rank(found, unit)) is not None]
     if not ranked:
-        raise _Refused(_nothing_found(listing, unit))
+        raise Refused(_nothing_found(listing, unit))
     best = min(rank for rank, _ in ranked)
     candidates = [found for rank, found in ranked if rank == best]
     chosen = max(candidates, key=lambda found: (found.status.st_mtime_ns, found.parts))
@@ -149,7 +147,7 @@ def _choose(listing: _Listing, unit: str, notes: list[str]) -> _File:
     return chosen
 
 
-def _rank(found: _File, unit: str) -> int | None:
+def _rank(found: Found, unit: str) -> int | None:
     """How well a file's name fits, 0 best; None for a file that is no notebook by its name."""
     name = found.parts[-1]
     if name == f"{unit}.ipynb":
@@ -167,7 +165,7 @@ def _plain(name: str) -> str:
     return re.sub(r"[\W_]+", "", name.casefold())
 
 
-def _nothing_found(listing: _Listing, unit: str) -> str:
+def _nothing_found(listing: Listing, unit: str) -> str:
     expected = f"Hand in the file {unit}.ipynb."
     if listing.refused:
         return f"No notebook can be read: {listing.refused[0]}. {expected}"
@@ -180,7 +178,7 @@ def _nothing_found(listing: _Listing, unit: str) -> str:
     return f"The submission is empty. {expected}"
 
 
-def _read(root: int, chosen: _File) -> bytes:
+def read_file(root: int, chosen: Found) -> bytes:
     """The bytes of the chosen file, which must still be the file that was listed."""
     folder = os.dup(root)
     try:
@@ -191,19 +189,19 @@ def _read(root: int, chosen: _File) -> bytes:
         try:
             descriptor = os.open(chosen.parts[-1], _FILE_FLAGS, dir_fd=folder)
         except OSError as error:
-            raise _Refused(f"The file {chosen.shown!r} could not be opened ({error.strerror}).") from None
+            raise Refused(f"The file {chosen.shown!r} could not be opened ({error.strerror}).") from None
     finally:
         os.close(folder)
     with os.fdopen(descriptor, "rb") as file:
         status = os.fstat(file.fileno())
         same = (status.st_dev, status.st_ino) == (chosen.status.st_dev, chosen.status.st_ino)
         if not stat.S_ISREG(status.st_mode) or status.st_nlink > 1 or not same:
-            raise _Refused(
+            raise Refused(
                 f"The file {chosen.shown!r} was exchanged while it was being read. Hand it in again."
             )
         data = file.read(MAX_BYTES + 1) if status.st_size <= MAX_BYTES else None
     if data is None or len(data) > MAX_BYTES:
-        raise _Refused(
+        raise Refused(
             f"The file {chosen.shown!r} has {status.st_size / 2**20:.0f} MB; at most {MAX_BYTES // 2**20} MB"
             " are read. In Jupyter, choose 'Clear Outputs of All Cells', save, and hand it in again."
         )
@@ -215,7 +213,7 @@ def _kind(mode: int) -> str:
     return next((words for test, words in _KINDS if test(mode)), "")
 
 
-def _shown(name: str) -> str:
+def shown(name: str) -> str:
     """A file's name as it can be printed: any bytes are allowed in one."""
     clean = name.encode("utf-8", "replace").decode()
     clean = "".join(letter if letter.isprintable() else "?" for letter in clean)

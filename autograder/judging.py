@@ -25,22 +25,13 @@ from typing import Any
 
 from autograder.cells import Cell, without_shows
 from autograder.likeness import Bank
+from autograder.pace import Pace
 from autograder.sandbox.client import Backend, Call, Sandbox, SandboxDied
 from autograder.sandbox.proxy import StudentRaised, built_in_name
 from autograder.spec import Spec, SpecCell
 from autograder.verdict import CellRun, LooksLike, Outcome, Subtest, Verdict
 from minitx.course import check
 from minitx.course.subtests import Part, split_cell
-
-
-@dataclass(frozen=True)
-class Pace:
-    """How long one step may take, in seconds, measured here and not in the sandbox."""
-
-    cell: float = 20.0
-    part: float = 5.0
-    after_time_out: float = 0.5  # for every later step of a submission that ran out of time once
-    run: float = 60.0
 
 
 @dataclass(frozen=True)

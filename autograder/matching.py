@@ -16,6 +16,7 @@ from autograder.spec import Spec, SpecCell
 from minitx.course.definitions import defined_functions, defined_names, imported_names
 
 _FENCE = re.compile(r"\s*```[^\n]*\n(.*?)\n?```\s*$", re.DOTALL)
+_SAYS_NOTHING = re.compile(r"(pass|\.\.\.|raise NotImplementedError(\(.*\))?)\s*(#.*)?$")
 _PROSE = re.compile(r"[^\W\d_]{2,} [^\W\d_]{2,}")
 
 
@@ -58,9 +59,14 @@ class Matching:
             self.sources[cell.grade_id] = unfenced(submitted) if cell.kind == "solution" else submitted.source
 
     def untouched(self, cell: SpecCell) -> bool:
-        """True when a solution or written cell is missing, empty, or still what was released."""
+        """True when a solution or written cell is missing, empty, or still what was released; of a solution
+        cell also when it only says that there is nothing."""
         source = self.sources.get(cell.grade_id, "")
-        return not source.strip() or same_text(source, cell.released)
+        if not source.strip() or same_text(source, cell.released):
+            return True
+        lines = [line.strip() for line in source.split("\n")]
+        code = [line for line in lines if line and not line.startswith("#")]
+        return cell.kind == "solution" and all(map(_SAYS_NOTHING.match, code))
 
 
 def match(submitted: list[Submitted], spec: Spec) -> Matching:

@@ -28,11 +28,12 @@ from nbgrader.preprocessors import (
 from traitlets import Unicode
 from traitlets.config import Config
 
+from autograder.assessing import check_yourself, seed_of
 from autograder.autograded import autograded_notebook
 from autograder.cells import cells_of
 from autograder.course import Course
-from autograder.engine import check_yourself, seed_of
 from autograder.feedback import ScrubFeedback
+from autograder.latepolicy import LatePolicy
 from autograder.repair import repair
 from autograder.runners import Runner
 from autograder.spec import Spec
@@ -103,4 +104,6 @@ def configure(config: Config, config_file: str) -> None:
         AssignLatePenalties,
         CheckCellMetadata,
     ]
+    if "plugin_class" not in config.AssignLatePenalties:
+        config.AssignLatePenalties.plugin_class = LatePolicy
     config.GenerateFeedback.preprocessors = [GetGrades, ScrubFeedback, CSSHTMLHeaderPreprocessor]

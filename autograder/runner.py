@@ -1,21 +1,25 @@
 """Tier 2: a trusted process that holds one assignment's hidden tests and judges submissions with them.
 
-Run as `python -I -m autograder.runner`. It reads JSON lines from its standard input, the first a spec,
-the others jobs, and writes one JSON line for each: {"ready": ...} and then verdicts. It never opens the
-gradebook, never imports nbgrader, and never runs student code: the sandboxes that it asks for do.
+Run as `python -I -m autograder.runner [PACE]`, PACE being JSON. It reads JSON lines from its standard
+input, the first a spec, the others jobs, and writes one JSON line for each: {"ready": ...} and then
+verdicts. It never opens the gradebook, never imports nbgrader, and never runs student code: the sandboxes
+that it asks for do. AUTOGRADER_SANDBOX names their kind (see `sandbox.backends`).
 """
 
 from __future__ import annotations
 
 import json
+import os
 import resource
 import sys
 import traceback
 from typing import Any
 
 from autograder.cells import Cell
-from autograder.judging import Judge
-from autograder.sandbox.client import SandboxUnavailable, ZygoteBackend
+from autograder.judging import Judge, Pace
+from autograder.sandbox.backends import choose
+from autograder.sandbox.client import BackendLost, SandboxUnavailable
+from autograder.sandbox.environment import SANDBOX_VARIABLE
 from autograder.spec import Spec
 from autograder.verdict import Verdict
 
@@ -32,21 +36,33 @@ def main() -> None:
         answers.flush()
 
     spec = Spec.from_json(sys.stdin.readline())
+    pace = Pace(**json.loads(sys.argv[1])) if len(sys.argv) > 1 else None
     try:
-        backend = ZygoteBackend()
+        backend = choose(os.environ.get(SANDBOX_VARIABLE) or "auto")
+        layers = backend.layers
     except SandboxUnavailable as error:
         answer({"unavailable": str(error)})
         return
-    answer({"ready": backend.name})
-    judge = Judge(spec, backend)
+    answer({"ready": backend.name, "layers": [layer.to_node() for layer in layers]})
+    judge = Judge(spec, backend, pace)
     for line in sys.stdin:
-        job = json.loads(line)
-        try:
-            verdict = judge.judge([Cell(**cell) for cell in job["cells"]], bytes.fromhex(job["seed"]))
-        except Exception:
-            verdict = Verdict(needs_review="The grader failed: " + traceback.format_exc())
-        answer({"verdict": verdict.to_json()})
+        answer({"verdict": judged(judge, json.loads(line)).to_json()})
     backend.close()
+
+
+def judged(judge: Judge, job: dict[str, Any]) -> Verdict:
+    """The verdict on one submission. Losing the sandboxes' parent is a fault of the grader's: once more."""
+    cells, seed = [Cell(**cell) for cell in job["cells"]], bytes.fromhex(job["seed"])
+    reason = ""
+    for _ in range(2):
+        try:
+            return judge.judge(cells, seed)
+        except BackendLost as error:
+            reason = str(error)
+        except Exception:
+            reason = traceback.format_exc()
+            break
+    return Verdict(needs_review=f"The grader failed: {reason}")
 
 
 if __name__ == "__main__":

@@ -10,9 +10,13 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from dataclasses import asdict
+from typing import Any
 
 from autograder.cells import Cell
 from autograder.errors import UsageError
+from autograder.pace import Pace
+from autograder.sandbox.environment import SANDBOX_VARIABLE
+from autograder.sandbox.layers import Layer, from_nodes, in_short
 from autograder.spec import Spec
 from autograder.verdict import Verdict
 
@@ -27,16 +31,23 @@ class RunnerLost(RuntimeError):
 class Runner:
     """One test runner process. It is started on the first use and again after a loss."""
 
-    def __init__(self, spec: Spec) -> None:
+    def __init__(self, spec: Spec, pace: Pace | None = None, sandbox: str = "") -> None:
         self.spec = spec
+        self.pace = pace
+        self.sandbox = sandbox  # its kind; by default what the environment says
         self.process: subprocess.Popen[bytes] | None = None
         self.backend = ""
+        self.layers: tuple[Layer, ...] = ()
+        self.stopped = False
         self.errors = tempfile.TemporaryFile()  # what the runner and the tests print
 
     def judge(self, cells: Sequence[Cell], seed: bytes) -> Verdict:
         """The verdict on one submission. A runner that is lost twice leaves it to a person."""
         line = json.dumps({"cells": [asdict(cell) for cell in cells], "seed": seed.hex()})
+        reason = "the run was stopped"
         for _ in range(2):
+            if self.stopped:
+                break
             try:
                 self.start()
                 return Verdict.from_json(self._ask(line, JUDGE_SECONDS)["verdict"])
@@ -49,18 +60,29 @@ class Runner:
         """Start the process, if it is not running, and give it the spec."""
         if self.process is not None:
             return
+        pace = [json.dumps(asdict(self.pace))] if self.pace else []
         self.process = subprocess.Popen(
-            [sys.executable, "-I", "-m", "autograder.runner"],
+            [sys.executable, "-I", "-m", "autograder.runner", *pace],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self.errors,
+            env={**os.environ, SANDBOX_VARIABLE: self.sandbox} if self.sandbox else None,
             cwd="/",
         )
         answer = self._ask(self.spec.to_json(), START_SECONDS)
         if "unavailable" in answer:
             self.close()
             raise UsageError(answer["unavailable"])
-        self.backend = answer["ready"]
+        self.backend, self.layers = answer["ready"], from_nodes(answer["layers"])
+
+    def describe(self) -> str:
+        """The kind of sandbox in use and what holds in it, for one line of a terminal."""
+        return f"{self.backend} ({in_short(self.layers)})"
+
+    def stop(self) -> None:
+        """End for good, also where another thread is waiting for an answer."""
+        self.stopped = True
+        self.close()
 
     def close(self) -> None:
         """End the process; its zygote and sandboxes end with it."""
@@ -73,7 +95,7 @@ class Runner:
             if pipe is not None:
                 pipe.close()
 
-    def _ask(self, line: str, seconds: float) -> dict[str, str]:
+    def _ask(self, line: str, seconds: float) -> dict[str, Any]:
         assert self.process is not None and self.process.stdin is not None and self.process.stdout is not None
         try:
             self.process.stdin.write(line.encode() + b"\n")

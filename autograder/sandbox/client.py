@@ -1,7 +1,7 @@
-"""The trusted end: start the zygote, get sandboxes from it, and ask them questions.
+"""The trusted end: ask a sandbox questions, and believe nothing of what it says but its values.
 
 A sandbox is used until it dies: of a time-out, a signal, too much memory. Whoever holds it then gets
-`SandboxDied`, takes a new sandbox and replays the cells that had worked.
+`SandboxDied`, takes a new sandbox and replays the cells that had worked. Sandboxes come from `backends`.
 """
 
 from __future__ import annotations
@@ -9,9 +9,6 @@ from __future__ import annotations
 import copy
 import os
 import signal
-import socket
-import subprocess
-import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -20,15 +17,25 @@ from typing import Any, Protocol
 import numpy as np
 
 from autograder.sandbox import wire
+from autograder.sandbox.environment import Limits
+from autograder.sandbox.layers import Layer, from_nodes
+from autograder.sandbox.outputs import checked
 from autograder.sandbox.proxy import Remote, student_raised
 from autograder.verdict import Outcome
 
 START_SECONDS = 60.0
 MAX_CALLBACKS = 20_000
+MAX_LOG = 16 << 20  # bytes of arguments and results on record; the tests' own are a small part of it
 
 
 class SandboxUnavailable(RuntimeError):
     """The sandbox cannot be made on this machine; nothing may be graded."""
+
+
+class BackendLost(BaseException):
+    """What makes the sandboxes is gone: a fault of the grader's, never a submission's. No `Exception`,
+    so that no test takes it for a wrong answer.
+    """
 
 
 class SandboxDied(BaseException):
@@ -51,89 +58,34 @@ class Call:
     after: tuple[tuple[Any, ...], dict[str, Any]]  # the arguments as the call left them
 
 
+@dataclass(frozen=True)
+class Ending:
+    """How a sandbox process ended."""
+
+    status: int  # as from os.wait
+    kilobytes: int = 0  # of memory, at its peak
+    cpu_seconds: float = 0.0
+    out_of_memory: bool = False  # the kernel ended it, and says so
+
+
 class Backend(Protocol):
     """What makes and ends sandbox processes."""
 
     name: str
+    limits: Limits
+    layers: tuple[Layer, ...]  # what held in its first sandbox
 
     def spawn(self) -> Sandbox: ...
 
-    def kill(self, job: int) -> None: ...
+    def kill(self, job: int) -> None:
+        """Have a job killed, if it is still there. Never raises."""
+        ...
 
-    def end_of(self, job: int) -> tuple[int, int]: ...
+    def end_of(self, job: int) -> Ending:
+        """Wait for a job's end. Raises `BackendLost`."""
+        ...
 
     def close(self) -> None: ...
-
-
-class ZygoteBackend:
-    """Sandboxes forked from a separately executed zygote (see `zygote`)."""
-
-    name = "zygote"
-
-    def __init__(self) -> None:
-        if sys.platform != "linux":
-            raise SandboxUnavailable(_why_not(f"this is {sys.platform}, not Linux"))
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        command = [sys.executable, "-I", "-m", "autograder.sandbox.zygote", str(theirs.fileno())]
-        kept = {
-            name: os.environ[name] for name in ("OPENBLAS_CORETYPE", "LD_LIBRARY_PATH") if name in os.environ
-        }
-        quiet = subprocess.DEVNULL
-        self.process = subprocess.Popen(
-            command, pass_fds=[theirs.fileno()], stdin=quiet, stdout=quiet, stderr=quiet, env=kept, cwd="/"
-        )
-        theirs.close()
-        self.control = ours
-        self.control.settimeout(START_SECONDS)
-        self.ended: dict[int, tuple[int, int]] = {}
-        self.jobs = 0
-        message = self._message()
-        if message != "ready":
-            self.close()
-            raise SandboxUnavailable(_why_not(message))
-
-    def spawn(self) -> Sandbox:
-        """A fresh sandbox, jailed and ready. Raises `SandboxUnavailable` when the jail does not shut."""
-        self.jobs += 1
-        ours, theirs = socket.socketpair()
-        socket.send_fds(self.control, [f"spawn {self.jobs}".encode()], [theirs.fileno()])
-        theirs.close()
-        sandbox = Sandbox(self, self.jobs, wire.Channel(ours))
-        sandbox.wait_until_ready()
-        return sandbox
-
-    def kill(self, job: int) -> None:
-        self.control.send(f"kill {job}".encode())
-
-    def end_of(self, job: int) -> tuple[int, int]:
-        """Wait for a job's end; return its wait status and its peak memory in kilobytes."""
-        while job not in self.ended:
-            word, *rest = self._message().split(maxsplit=3)
-            if word == "ended":
-                self.ended[int(rest[0])] = int(rest[1]), int(rest[2])
-        return self.ended.pop(job)
-
-    def close(self) -> None:
-        self.control.close()
-        self.process.wait()
-
-    def _message(self) -> str:
-        try:
-            data = self.control.recv(65_536)
-        except (TimeoutError, OSError) as error:
-            raise SandboxUnavailable(f"The sandbox's parent process does not answer ({error}).") from error
-        if not data:
-            raise SandboxUnavailable("The sandbox's parent process ended.")
-        return data.decode()
-
-
-def _why_not(message: str) -> str:
-    lines = message.strip().splitlines()
-    return (
-        "No sandbox can be made on this machine, so nothing was graded. "
-        f"The reason given was: {lines[-1] if lines else 'none'}. The grader needs Linux with namespaces and "
-        "seccomp, as root or with user namespaces allowed to ordinary users."
-    )
 
 
 @dataclass
@@ -144,7 +96,9 @@ class Sandbox:
     job: int
     channel: wire.Channel
     deadline: float | None = None  # on time.monotonic(), for every request until it is set anew
+    layers: tuple[Layer, ...] = ()  # what held when it was ready
     log: list[Call] = field(default_factory=list)
+    logged: int = 0
     callbacks: list[Callable[..., Any]] = field(default_factory=list)
     callback_count: int = 0
     number: int = 0
@@ -157,14 +111,19 @@ class Sandbox:
         except (wire.Late, wire.Closed) as error:
             raise SandboxUnavailable("A sandbox process ended before it was ready.") from error
         if "ready" not in header:
-            raise SandboxUnavailable(_why_not(str(header.get("jail", ""))))
+            raise SandboxUnavailable(last_line(str(header.get("jail", ""))))
+        self.layers = from_nodes(header.get("layers"))
+        for layer in self.layers:
+            if layer.essential and not layer.holds:
+                raise SandboxUnavailable(f"{layer.name}: {layer.detail}")
 
     def run_cell(self, source: str) -> tuple[Outcome, list[dict[str, Any]]]:
         """Run a student cell in the sandbox's IPython; return what became of it and its outputs."""
         header, _ = self._request({"op": "exec", "source": source})
-        outputs = header.get("outputs")
-        if type(outputs) is not list or not all(type(output) is dict for output in outputs):
-            raise self._broken()
+        try:
+            outputs = checked(header.get("outputs"))
+        except wire.ProtocolError as error:
+            raise self._broken() from error
         if header.get("worked") is True:
             return "OK", outputs
         outcomes: dict[str, Outcome] = {"MemoryError": "ML", "OutputLimit": "OL"}
@@ -197,16 +156,19 @@ class Sandbox:
         self, name: str, arguments: tuple[Any, ...], named: dict[str, Any]
     ) -> Callable[[Any], None]:
         """What puts a call into the log: with the arguments as they are now, and as they will be then."""
-        if not _plain([arguments, named]):
+        size = _size([arguments, named])
+        if size is None or self.logged + 2 * size > MAX_LOG:
             return lambda result: None
         before = copy.deepcopy((arguments, named))
 
         def record(result: Any) -> None:
-            after = copy.deepcopy((arguments, named))
-            if isinstance(result, Exception):
-                self.log.append(Call(name, *before, result, after))
-            elif _plain(result):
-                self.log.append(Call(name, *before, copy.deepcopy(result), after))
+            size = 0 if isinstance(result, Exception) else _size(result)
+            after = _size([arguments, named])
+            if size is None or after is None or self.logged + size + 2 * after > MAX_LOG:
+                return
+            self.logged += size + 2 * after
+            kept = result if isinstance(result, Exception) else copy.deepcopy(result)
+            self.log.append(Call(name, *before, kept, copy.deepcopy((arguments, named))))
 
         return record
 
@@ -214,9 +176,8 @@ class Sandbox:
         """End the process, whatever it is doing."""
         self.channel.close()
         if self.dead is None:
-            self.backend.kill(self.job)
-            self.backend.end_of(self.job)
             self.dead = SandboxDied("RE", "the sandbox was closed")
+            self._kill()
 
     def _value(
         self, header: dict[str, Any], blobs: list[bytes], passed: list[Any] | None = None, name: str = ""
@@ -240,9 +201,9 @@ class Sandbox:
             self._kill()
             if reply["limit"] == "memory":
                 return self._died("ML", "your code needed more memory than it is given")
-            return self._died("OL", f"your code sent or printed too much: {str(raised.get('text'))[:200]}")
+            return self._died("OL", f"your code sent or printed too much: {_text(raised.get('text'), 200)}")
         bases = [base for base in raised["bases"] if type(base) is str]
-        return student_raised(str(raised.get("class"))[:80], bases, str(raised.get("text"))[:2000])
+        return student_raised(_text(raised.get("class"), 80), bases, _text(raised.get("text"), 2000))
 
     def _copy_back(self, passed: list[Any], changed: Any, decode: wire.Decoder) -> None:
         if type(changed) is not list:
@@ -272,7 +233,7 @@ class Sandbox:
                     raise wire.ProtocolError("an answer to another question")
                 if "callback" not in reply:
                     return reply, blob
-                self._call_back(reply, blob)
+                self._call_back(reply, blob, number)
         except wire.Late:
             self._kill()
             raise self._died("TO", "your code took too long and was stopped") from None
@@ -281,8 +242,8 @@ class Sandbox:
         except wire.ProtocolError as error:
             raise self._broken() from error
 
-    def _call_back(self, reply: dict[str, Any], blob: bytes) -> None:
-        """Student code called a function that the test gave it."""
+    def _call_back(self, reply: dict[str, Any], blob: bytes, number: int) -> None:
+        """Student code called a function that the test gave it; that may ask the sandbox things, too."""
         self.callback_count += 1
         which, nodes = reply["callback"], reply.get("args")
         known = type(which) is int and 0 <= which < len(self.callbacks)
@@ -292,10 +253,11 @@ class Sandbox:
         arguments = [decode(node) for node in nodes]
         encode = wire.Encoder(self._send_handle)
         try:
-            answer = {"value": encode(self.callbacks[which](*arguments))}
+            answer = {"value": encode(self.callbacks[which](*arguments)), "id": number}
+            frame = wire.pack(answer, encode.blobs)
         except Exception as error:  # its text may hold what the test knows; its class may not
-            answer = {"raised": type(error).__name__}
-        self.channel.send(wire.pack({**answer, "id": self.number}, encode.blobs), self.deadline)
+            frame = wire.pack({"raised": type(error).__name__, "id": number}, [])
+        self.channel.send(frame, self.deadline)
 
     def _send_handle(self, value: Any) -> dict[str, Any]:
         if isinstance(value, Remote):
@@ -311,7 +273,7 @@ class Sandbox:
         number = node.get("v")
         if node.get("t") != "handle" or type(number) is not int:
             raise wire.ProtocolError("an unknown kind of value")
-        return Remote(self, number, str(node.get("class"))[:80], name)
+        return Remote(self, number, _text(node.get("class"), 80), name)
 
     def _kill(self) -> None:
         self.backend.kill(self.job)
@@ -322,17 +284,20 @@ class Sandbox:
         return self._died("RE", "your code disturbed its connection to the grader")
 
     def _ended(self) -> SandboxDied:
-        status, _ = self.backend.end_of(self.job)
-        if not os.WIFSIGNALED(status):
-            return self._died("RE", "your code ended the whole Python process")
-        number = os.WTERMSIG(status)
-        if number == signal.SIGXCPU:
+        self.backend.kill(self.job)  # it may have closed the connection and live on
+        end = self.backend.end_of(self.job)
+        if end.out_of_memory:
+            return self._died("ML", "your code was ended by the system for using too much memory")
+        if end.cpu_seconds >= self.backend.limits.cpu_seconds - 1:
             return self._died("TO", "your code used up its processor time")
+        if not os.WIFSIGNALED(end.status):
+            return self._died("RE", "your code ended the whole Python process")
+        number = os.WTERMSIG(end.status)
         if number == signal.SIGKILL:
-            return self._died(
-                "ML", "your code was ended by the system, most likely for using too much memory"
-            )
-        return self._died("SG", f"your code crashed the Python process ({signal.Signals(number).name})")
+            if end.kilobytes > self.backend.limits.memory_mb << 9:  # half of what it may have
+                return self._died("ML", "your code was ended by the system, most likely for its memory")
+            return self._died("RE", "your code closed its connection to the grader")
+        return self._died("SG", f"your code crashed the Python process ({_signal_name(number)})")
 
     def _died(self, outcome: Outcome, message: str) -> SandboxDied:
         self.dead = SandboxDied(outcome, message)
@@ -340,15 +305,33 @@ class Sandbox:
         return self.dead
 
 
-def _plain(value: Any) -> bool:
-    """True for data that can be kept and compared: no object of the sandbox, no function."""
-    if isinstance(value, (list, tuple, set, frozenset)):
-        return all(_plain(item) for item in value)
+def last_line(text: str) -> str:
+    lines = text.strip().splitlines()
+    return lines[-1] if lines else "no reason was given"
+
+
+def _signal_name(number: int) -> str:
+    return signal.Signals(number).name if number in set(signal.Signals) else f"signal {number}"
+
+
+def _text(value: Any, length: int) -> str:
+    """A text of the sandbox's, fit for a report."""
+    return wire.clean(value[:length]) if type(value) is str else ""
+
+
+def _size(value: Any) -> int | None:
+    """About how many bytes data that can be kept and compared takes; None for objects and functions."""
     if isinstance(value, dict):
-        return all(_plain(item) for item in value.values())
-    return value is None or isinstance(
-        value, (bool, int, float, complex, str, bytes, slice, np.ndarray, np.generic)
-    )
+        value = [*value.keys(), *value.values()]
+    if isinstance(value, (list, tuple, set, frozenset)):
+        sizes = [_size(item) for item in value]
+        return None if None in sizes else 8 * len(sizes) + sum(size for size in sizes if size is not None)
+    if isinstance(value, np.ndarray):
+        return value.nbytes
+    if isinstance(value, (str, bytes)):
+        return len(value)
+    known = value is None or isinstance(value, (bool, int, float, complex, slice, np.generic))
+    return 32 if known else None
 
 
 def _overwrite(original: Any, new: Any) -> None:
@@ -356,13 +339,18 @@ def _overwrite(original: Any, new: Any) -> None:
     if type(original) is not type(new):
         raise wire.ProtocolError("a changed argument of another kind")
     if isinstance(original, np.ndarray):
-        if original.shape != new.shape or original.dtype != new.dtype:
-            raise wire.ProtocolError("a changed array of another shape")
+        fits = original.shape == new.shape and original.dtype == new.dtype
+        if not fits or not original.flags.writeable:
+            raise wire.ProtocolError("a changed array of another shape, or one that cannot change")
         original[...] = new
     elif isinstance(original, list):
         original[:] = new
     elif isinstance(original, dict):
         original.clear()
-        original.update(new)
+        for (
+            key,
+            value,
+        ) in new.items():  # not update, which would compare colliding keys where no alarm is heard
+            original[key] = value
     else:
         raise wire.ProtocolError("a changed argument that cannot change")

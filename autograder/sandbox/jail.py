@@ -1,8 +1,8 @@
 """What a sandbox process gives up before student code runs: the Linux calls behind it.
 
 `prepare_root` is done once by the zygote: a read-only tree that holds the interpreter and the
-libraries and nothing of the course. `enter` is done by every job: own namespaces, that tree as its
-root, a small scratch folder, limits, no privileges, a seccomp filter. The order matters.
+libraries and nothing of the course. `change_root` and `shut` are done by every job: that tree as its
+root, a small scratch folder, limits, no privileges, Landlock, a seccomp filter. The order matters.
 
 Sources: the manual pages unshare(2), mount(2), pivot_root(2), setrlimit(2), seccomp(2), prctl(2).
 """
@@ -12,10 +12,14 @@ from __future__ import annotations
 import ctypes
 import os
 import resource
+import signal
 import sys
 import sysconfig
-from dataclasses import dataclass
 from pathlib import Path
+
+from autograder.sandbox import landlock
+from autograder.sandbox.environment import Limits
+from autograder.sandbox.layers import Layer
 
 libc = ctypes.CDLL(None, use_errno=True)
 
@@ -25,21 +29,13 @@ MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_REMOUNT = 1, 2, 4, 8, 32
 MS_NOATIME, MS_NODIRATIME, MS_RELATIME, MS_RELATIME_FLAG = 1024, 2048, 1 << 21, 4096
 MS_BIND, MS_REC, MS_PRIVATE, MNT_DETACH = 4096, 16384, 1 << 18, 2
 PR_SET_DUMPABLE, PR_SET_NO_NEW_PRIVS, PR_CAPBSET_DROP, PR_SET_SECCOMP = 4, 38, 24, 22
+PR_SET_PDEATHSIG = 1
 SECCOMP_MODE_FILTER = 2
 CAP_VERSION_3 = 0x20080522
 SYS_PIVOT_ROOT = {"x86_64": 155, "aarch64": 41}
 SYS_CAPSET = {"x86_64": 126, "aarch64": 91}
-
-
-@dataclass(frozen=True)
-class Limits:
-    """What one sandbox process may use."""
-
-    memory_mb: int = 1024  # on top of what the interpreter and its libraries have mapped
-    cpu_seconds: int = 300  # for the whole job; single steps are timed by the test runner
-    file_mb: int = 64  # any one file, and all of the scratch folder
-    open_files: int = 64
-    threads: int = 64
+NAMESPACES = ("pid", "mnt", "net", "ipc", "uts")
+DEVICES = ("null", "zero", "urandom", "random")
 
 
 def check(result: int, doing: str) -> None:
@@ -127,7 +123,7 @@ def prepare_root(folders: list[str], scratch: str) -> tuple[str, str]:
         inside.mkdir(parents=True, exist_ok=True)
         bind_read_only(folder, str(inside))
     Path(root, "dev").mkdir()
-    for device in ("null", "zero", "urandom", "random"):
+    for device in DEVICES:
         Path(root, "dev", device).touch()
         mount(f"/dev/{device}", f"{root}/dev/{device}", None, MS_BIND)
     Path(root + scratch).mkdir()
@@ -148,26 +144,66 @@ def new_namespaces() -> None:
     unshare(CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS)
 
 
-def enter(root: str, scratch: str, uid: int | None, keep_fd: int, limits: Limits, program: bytes) -> None:
-    """Give everything up, in the process that will run student code. There is no way back.
+def namespaces() -> dict[str, str]:
+    """The namespaces of this process, each by the name that the kernel gives it."""
+    return {name: os.readlink(f"/proc/self/ns/{name}") for name in (*NAMESPACES, "user")}
 
-    The mounts come first, since the interpreter may lie below a folder that only the owner can
-    enter; the limits before the user is changed; the filter last, since it forbids all of this.
-    `uid` is the user to become, or None inside a user namespace that has no other.
-    """
-    mapped = mapped_bytes()  # while /proc is still there
-    mount("tmpfs", root + scratch, "tmpfs", MS_NOSUID | MS_NODEV, f"size={limits.file_mb}m,mode=1777")
+
+def namespace_layer(before: dict[str, str], now: dict[str, str]) -> Layer:
+    """Which namespaces a process has of its own, from the kernel's names for them."""
+    own = [name for name in (*NAMESPACES, "user") if before[name] != now[name]]
+    shared = [name for name in NAMESPACES if name not in own]
+    detail = f"own {', '.join(own)}" + (f"; shared with the machine: {', '.join(shared)}" if shared else "")
+    return Layer("namespaces", not shared, detail)
+
+
+def change_root(root: str, scratch: str, limits: Limits) -> None:
+    """Make the read-only tree this process's root, with a scratch folder of its own in it."""
+    options = f"size={limits.file_mb}m,nr_inodes={limits.files},mode=1777"
+    mount("tmpfs", root + scratch, "tmpfs", MS_NOSUID | MS_NODEV, options)
     os.chdir(root)
     machine = os.uname().machine
     check(libc.syscall(SYS_PIVOT_ROOT[machine], b".", b"."), "changing the root folder")
     check(libc.umount2(b".", MNT_DETACH), "leaving the old root folder")
     os.chdir(scratch)
     libc.sethostname(b"sandbox", 7)
+
+
+def shut(
+    scratch: str, uid: int | None, keep_fd: int, limits: Limits, mapped: int, program: bytes
+) -> list[Layer]:
+    """Give everything up, in the process that will run student code. There is no way back.
+
+    The mounts come before, since the interpreter may lie below a folder that only the owner can enter;
+    the limits before the user is changed; the filter last, since it forbids all of this. `uid` is the
+    user to become, or None inside a user namespace that has no other. Returns what then holds.
+    """
     keep_only(keep_fd)
     set_limits(limits, mapped)
     drop_privileges(uid)
+    # After the change of user, which would undo it.
+    check(libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0), "tying this job's life to its parent's")
     check(libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "giving up new privileges")
+    version = landlock.restrict(["/"], [scratch], [f"/dev/{name}" for name in DEVICES])
     load_seccomp(program)
+    return [
+        Layer("privileges", True, f"user {os.getuid()} without capabilities, and no way to new ones"),
+        Layer(
+            "limits",
+            True,
+            f"{limits.memory_mb} MB of memory, {limits.cpu_seconds} s of processor time, {limits.file_mb} MB "
+            f"of files, {limits.open_files} open files, {limits.threads} threads",
+        ),
+        Layer("seccomp", True, f"a list of allowed system calls, {len(program) // 8} instructions"),
+        Layer(
+            "Landlock",
+            version > 0,
+            f"version {version}: files to read below the root, to write in {scratch} alone"
+            if version
+            else "this kernel has none (Linux 5.13 or newer, with landlock among its security modules)",
+            essential=False,
+        ),
+    ]
 
 
 def keep_only(keep_fd: int) -> None:
@@ -179,9 +215,9 @@ def keep_only(keep_fd: int) -> None:
     os.closerange(keep_fd + 1, 65_536)
 
 
-def mapped_bytes() -> int:
-    """The address space that this process has mapped so far, in bytes."""
-    return int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+def mapped_bytes(pid: int | str = "self") -> int:
+    """The address space that a process has mapped so far, in bytes."""
+    return int(Path(f"/proc/{pid}/statm").read_text().split()[0]) * resource.getpagesize()
 
 
 def set_limits(limits: Limits, mapped: int) -> None:

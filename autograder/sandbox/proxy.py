@@ -35,7 +35,11 @@ class StudentRaised(Exception):
 BUILT_IN = {
     name: kind
     for name, kind in vars(builtins).items()
-    if isinstance(kind, type) and issubclass(kind, Exception) and kind is not Exception
+    if isinstance(kind, type)
+    and issubclass(kind, Exception)
+    and kind is not Exception
+    # A group holds exceptions, and none was sent.
+    and not issubclass(kind, BaseExceptionGroup)
 }
 
 

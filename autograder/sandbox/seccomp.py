@@ -14,13 +14,16 @@ import pyseccomp as seccomp
 
 CLONE_THREAD = 0x00010000
 TTY_QUERIES = (0x5401, 0x5413, 0x5421, 0x5450, 0x5451, 0x541B)  # TCGETS .. FIONREAD: asked of any file
+# F_DUPFD, F_GETFD, F_SETFD, F_GETFL, F_SETFL, F_DUPFD_CLOEXEC, F_GETPIPE_SZ. No locks and no leases: on
+# the read-only files that all sandboxes share, a lock would carry word from one to another.
+FCNTL_COMMANDS = (0, 1, 2, 3, 4, 1030, 1032)
 PRCTL_NAMES = (15, 16, 23, 0x53564D41)  # set and get a thread's name, read the bounding set, name a mapping
 
 MEMORY = "brk mmap mprotect munmap mremap madvise msync mincore mlock munlock membarrier"
 FILES = """
     read write readv writev pread64 pwrite64 preadv pwritev lseek close close_range open openat stat
     fstat lstat newfstatat statx statfs fstatfs access faccessat faccessat2 getdents getdents64
-    readlink readlinkat dup dup2 dup3 fcntl flock fsync fdatasync truncate ftruncate fallocate
+    readlink readlinkat dup dup2 dup3 fsync fdatasync truncate ftruncate fallocate
     fadvise64 getcwd chdir fchdir mkdir mkdirat rmdir unlink unlinkat rename renameat renameat2 link
     linkat symlink symlinkat chmod fchmod fchmodat utimensat umask sendfile copy_file_range
 """
@@ -48,6 +51,8 @@ def compile_filter() -> bytes:
     _allow(rules, "clone", seccomp.Arg(0, seccomp.MASKED_EQ, CLONE_THREAD, CLONE_THREAD))
     for query in TTY_QUERIES:
         _allow(rules, "ioctl", seccomp.Arg(1, seccomp.EQ, query))
+    for command in FCNTL_COMMANDS:
+        _allow(rules, "fcntl", seccomp.Arg(1, seccomp.EQ, command))
     for name in PRCTL_NAMES:
         _allow(rules, "prctl", seccomp.Arg(0, seccomp.EQ, name))
     _allow(rules, "prlimit64", seccomp.Arg(2, seccomp.EQ, 0))  # asking only, not setting

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import operator
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from autograder.sandbox import wire
+from autograder.sandbox.layers import Layer
 from autograder.sandbox.shell import OutputLimit, StudentShell, Tape
 
 ARITHMETIC = ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul", "neg", "pos", "abs")
@@ -56,7 +57,7 @@ class Server:
         self.shell.tape = Tape()
         try:
             return self.operate(header, blob)
-        except OutputLimit as error:
+        except (OutputLimit, wire.TooLarge) as error:
             return {"limit": "output", "raised": describe(error)}, []
         except MemoryError as error:
             return {"limit": "memory", "raised": describe(error)}, []
@@ -119,12 +120,23 @@ class Server:
             self.channel.send(
                 wire.pack({"id": self.request, "callback": number, "args": nodes}, encode.blobs)
             )
-            header, blob = self.channel.receive()
+            header, blob = self.after_callback()
             if "raised" in header:
                 raise RuntimeError(header["raised"])
             return wire.Decoder(blob, self.resolve)(header["value"])
 
         return call
+
+    def after_callback(self) -> tuple[dict[str, Any], bytes]:
+        """What the test's function answered. Before it did, it may have asked things itself."""
+        outer = self.request
+        while True:
+            header, blob = self.channel.receive()
+            if "op" not in header:
+                return header, blob
+            self.request = header["id"]
+            self.reply(*self.answer(header, blob))
+            self.request = outer
 
     def reply(self, header: dict[str, Any], blobs: list[bytes]) -> None:
         header["id"] = self.request
@@ -156,8 +168,8 @@ def describe(error: BaseException) -> dict[str, Any]:
     return {"class": kind.__name__[:80], "bases": bases, "text": text}
 
 
-def serve_job(sock: socket.socket, shell: StudentShell) -> None:
-    """The whole life of one sandbox process, after the jail is shut."""
+def serve_job(sock: socket.socket, shell: StudentShell, layers: Sequence[Layer]) -> None:
+    """The whole life of one sandbox process, after the jail is shut; `layers` say what holds."""
     server = Server(wire.Channel(sock), shell)
-    server.reply({"ready": True}, [])
+    server.reply({"ready": True, "layers": [layer.to_node() for layer in layers]}, [])
     server.serve()

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import socket
 import struct
 import time
@@ -27,7 +28,9 @@ MAX_HEADER = 16 << 20
 MAX_BLOB = 64 << 20
 MAX_DEPTH = 40
 MAX_ITEMS = 1_000_000
+MAX_SET = 10_000  # a set of colliding numbers takes time by the square, in C, where no alarm is heard
 NUMERIC_KINDS = "biufc"
+NUMERIC_DTYPE = re.compile(rf"[<>|][{NUMERIC_KINDS}]\d{{1,2}}")
 NUMPY_SCALARS = {np.dtype(code).type for code in "?bhilqBHILQefdgFDG"}
 
 
@@ -95,6 +98,8 @@ class Encoder:
             raise TooLarge(f"a {kind.__name__} nested more than {MAX_DEPTH} deep")
         if self.items > MAX_ITEMS:
             raise TooLarge(f"more than {MAX_ITEMS:,} items; return an array instead")
+        if kind in (set, frozenset) and len(value) > MAX_SET:
+            raise TooLarge(f"a {kind.__name__} of more than {MAX_SET:,} items; return a list instead")
         if kind is dict:
             parts = [[self(key, depth + 1), self(item, depth + 1)] for key, item in value.items()]
         else:
@@ -121,15 +126,20 @@ class Decoder:
     def __init__(self, blob: bytes, handle: Callable[[dict[str, Any]], Any]) -> None:
         self.blob = blob
         self.handle = handle
+        self.items = 0
 
     def __call__(self, node: Any, depth: int = 0) -> Any:
-        if node is None or type(node) in (bool, int, float, str):
+        if node is None or type(node) in (bool, int, float):
             return node
+        if type(node) is str:
+            return clean(node)
         if type(node) is not dict or depth > MAX_DEPTH + 2:
             raise ProtocolError("a value is neither plain data nor a tagged node")
         tag = node.get("t")
         if tag in ("array", "scalar"):
             array = self._array(node)
+            if tag == "scalar" and array.shape != ():
+                raise ProtocolError("a scalar has a shape")
             return array if tag == "array" else array[()]
         if tag in ("list", "tuple", "set", "frozenset", "dict", "slice"):
             return self._container(str(tag), node.get("v"), depth)
@@ -157,6 +167,9 @@ class Decoder:
     def _container(self, tag: str, parts: Any, depth: int) -> Any:
         if type(parts) is not list:
             raise ProtocolError(f"the items of a {tag} are not a list")
+        self.items += len(parts)
+        if self.items > MAX_ITEMS or (tag in ("set", "frozenset") and len(parts) > MAX_SET):
+            raise ProtocolError(f"a {tag} of too many items")
         try:
             if tag == "dict":
                 return {self(key, depth + 1): self(item, depth + 1) for key, item in parts}
@@ -179,7 +192,7 @@ class Decoder:
 
     def _array(self, node: dict[str, Any]) -> np.ndarray:
         name, shape = node.get("d"), node.get("s")
-        if type(name) is not str or len(name) > 5 or name[1:2] not in tuple(NUMERIC_KINDS):
+        if type(name) is not str or not NUMERIC_DTYPE.fullmatch(name):
             raise ProtocolError("an array's dtype is not numeric")
         if type(shape) is not list or len(shape) > 32 or not all(type(x) is int and x >= 0 for x in shape):
             raise ProtocolError("an array's shape is not a list of sizes")
@@ -194,6 +207,11 @@ class Decoder:
             return np.frombuffer(data, dtype).reshape(shape).copy()
         except ValueError as error:
             raise ProtocolError(f"a damaged array: {error}") from error
+
+
+def clean(text: str) -> str:
+    """The text with a mark in place of every half of a surrogate pair, which no file can hold."""
+    return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
 
 def _all_numbers(values: list[Any]) -> bool:

@@ -1,18 +1,18 @@
 """A program that has never seen a test: it loads the libraries once and forks a sandbox per job.
 
-Run as `python -I -m autograder.sandbox.zygote FD`, FD being one end of a socket pair. The other end
-sends `spawn N` together with the job's own socket, or `kill N`; the zygote answers `ready` or
-`failed WHY` once, `spawned N`, and `ended N STATUS KILOBYTES` when a job is gone (its wait status and
-peak memory). It must be a program of its own: a fork of the process that holds the tests would carry
-them along in its memory, whatever the namespaces say.
+Run as `python -I -m autograder.sandbox.zygote FD LIMITS`, FD being one end of a socket pair and LIMITS
+JSON. The other end sends `spawn N` together with the job's own socket, or `kill N`; the zygote answers
+`ready` or `failed WHY` once, and `ended N STATUS KILOBYTES CPU_SECONDS OUT_OF_MEMORY` when a job is gone
+(its wait status, its peak memory, and whether the kernel ended it for want of memory). It must be a
+program of its own: a fork of the process that holds the tests would carry them along in its memory,
+whatever the namespaces say.
 """
 
 from __future__ import annotations
 
 import contextlib
 import ctypes
-import importlib
-import importlib.util
+import json
 import os
 import selectors
 import signal
@@ -21,33 +21,18 @@ import sys
 import traceback
 from typing import Any
 
-from autograder.sandbox import jail
+from autograder.sandbox import cgroup, jail
+from autograder.sandbox.environment import Limits, environment, package_folder, preload
+from autograder.sandbox.layers import Layer
 
 PR_SET_CHILD_SUBREAPER, PR_SET_PDEATHSIG = 36, 1
 FIRST_UID, UIDS = 200_000, 50_000
-HOMES = ("HOME", "TMPDIR", "IPYTHONDIR", "MPLCONFIGDIR")
-KEPT_VARIABLES = ("OPENBLAS_CORETYPE", "LD_LIBRARY_PATH")  # how this machine finds and runs its libraries
-PRELOADED = ("matplotlib.pyplot", "minitx.functional", "minitx.figures", "minitx.course.check")
-THREAD_COUNTS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
-
-
-def environment(home: str) -> dict[str, str]:
-    """The clean environment of the zygote and of every job."""
-    return {
-        "PATH": "/usr/bin:/bin",
-        **dict.fromkeys(HOMES, home),
-        "MPLBACKEND": "agg",
-        "LANG": "C.UTF-8",
-        "MINITX_KERNELS": "numpy",  # a job is too short to compile in, and may not fork threads
-        **dict.fromkeys(THREAD_COUNTS, "1"),
-        **{name: os.environ[name] for name in KEPT_VARIABLES if name in os.environ},
-    }
 
 
 class Zygote:
     """Forks jobs, tells of their end, and leaves no process behind."""
 
-    def __init__(self, control: socket.socket, limits: jail.Limits) -> None:
+    def __init__(self, control: socket.socket, limits: Limits) -> None:
         self.control = control
         self.limits = limits
         self.jobs: dict[int, int] = {}  # job -> process id
@@ -56,6 +41,8 @@ class Zygote:
 
     def prepare(self) -> None:
         """Namespaces first (a user namespace wants a single thread), then the libraries."""
+        self.outside = jail.namespaces()
+        self.groups = cgroup.Groups(self.limits)
         if not self.change_user:
             jail.own_user_namespace()
         folders = jail.visible_folders([package_folder("minitx")])
@@ -63,8 +50,7 @@ class Zygote:
         self.root, home = jail.prepare_root(folders, self.scratch)
         os.environ.update(environment(home))
         jail.check(jail.libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0), "adopting orphaned jobs")
-        for name in PRELOADED:
-            importlib.import_module(name)
+        preload()
         from autograder.sandbox import seccomp, server, shell
 
         self.program = seccomp.compile_filter()
@@ -105,38 +91,65 @@ class Zygote:
         return True
 
     def spawn(self, job: int, sock: socket.socket) -> None:
-        """Fork twice: the first child makes the namespaces, the second is process 1 in them.
+        """Start a job, or say that it has ended where the system has no room for one."""
+        try:
+            self.groups.make(job)
+            pid = self.fork_twice(job, sock)
+        except OSError:
+            with _last_words(sock, leave=False):
+                raise
+            pid = 0
+        sock.close()
+        if pid:
+            self.jobs[job], self.names[pid] = pid, job
+        else:
+            self.groups.remove(job)
+            self.tell(f"ended {job} {1 << 8} 0 0 0")
 
-        The first ends at once, so the second becomes the zygote's own child (it is a subreaper).
+    def fork_twice(self, job: int, sock: socket.socket) -> int:
+        """The first child makes the namespaces and joins the groups; the second is process 1 in them.
+
+        The first ends at once, so the second becomes the zygote's own child (it is a subreaper). Only
+        then does it go on: it ends with its parent, which must not be the first. Returns its id, or 0.
         """
         read, write = os.pipe()
+        go, let_go = os.pipe()
         first = os.fork()
         if first == 0:
             with _last_words(sock):
                 jail.new_namespaces()
+                self.groups.join(job)
                 second = os.fork()
                 if second == 0:
-                    self.become(job, sock)
+                    os.close(let_go)
+                    if os.read(go, 1):
+                        self.become(job, sock)
+                    os._exit(1)
                 os.write(write, second.to_bytes(4, "little"))
                 os._exit(0)
-        os.close(write)
-        sock.close()
+        for end in (write, go):
+            os.close(end)
         pid = int.from_bytes(os.read(read, 4), "little")
-        os.close(read)
         os.waitpid(first, 0)
-        if pid:
-            self.jobs[job], self.names[pid] = pid, job
-            self.tell(f"spawned {job}")
-        else:
-            self.tell(f"ended {job} {1 << 8} 0")
+        with contextlib.suppress(BrokenPipeError):
+            os.write(let_go, b".")
+        for end in (read, let_go):
+            os.close(end)
+        return pid
 
     def become(self, job: int, sock: socket.socket) -> None:
         signal.set_wakeup_fd(-1)
         for number in (signal.SIGCHLD, signal.SIGINT, signal.SIGTERM):
             signal.signal(number, signal.SIG_DFL)
         uid = FIRST_UID + job % UIDS if self.change_user else None
-        jail.enter(self.root, self.scratch, uid, sock.fileno(), self.limits, self.program)
-        self.serve_job(sock, self.shell)
+        mapped, now = jail.mapped_bytes(), jail.namespaces()  # while /proc is still there
+        jail.change_root(self.root, self.scratch, self.limits)
+        layers = [
+            jail.namespace_layer(self.outside, now),
+            *jail.shut(self.scratch, uid, sock.fileno(), self.limits, mapped, self.program),
+            Layer("cgroup", not self.groups.missing, self.groups.describe(), essential=False),
+        ]
+        self.serve_job(sock, self.shell, layers)
         os._exit(0)
 
     def reap(self) -> None:
@@ -147,7 +160,18 @@ class Zygote:
             job = self.names.pop(pid, None)
             if job is not None:
                 del self.jobs[job]
-                self.tell(f"ended {job} {status} {usage.ru_maxrss}")
+                ran_out = self.groups.ran_out(job)
+                self.groups.remove(job)
+                seconds = usage.ru_utime + usage.ru_stime
+                self.tell(f"ended {job} {status} {usage.ru_maxrss} {seconds:.3f} {ran_out:d}")
+
+    def stop(self) -> None:
+        """End every job and wait until it is gone."""
+        for pid in self.names:
+            os.kill(pid, signal.SIGKILL)
+        for pid, job in self.names.items():
+            os.waitpid(pid, 0)
+            self.groups.remove(job)
 
     def tell(self, text: str) -> None:
         with contextlib.suppress(BrokenPipeError):
@@ -155,24 +179,18 @@ class Zygote:
 
 
 @contextlib.contextmanager
-def _last_words(sock: socket.socket) -> Any:
+def _last_words(sock: socket.socket, leave: bool = True) -> Any:
     """A job that cannot be jailed says why on its own socket and ends; it never runs student code."""
     try:
         yield
     except BaseException:
         from autograder.sandbox import wire
 
-        wire.Channel(sock).send(wire.pack({"id": -1, "jail": traceback.format_exc()}, []))
+        with contextlib.suppress(wire.Closed):
+            wire.Channel(sock).send(wire.pack({"id": -1, "jail": traceback.format_exc()}, []))
     finally:
-        os._exit(1)
-
-
-def package_folder(name: str) -> str:
-    """Where a package lies, found without importing it."""
-    found = importlib.util.find_spec(name)
-    if found is None or not found.submodule_search_locations:
-        raise RuntimeError(f"the package {name} is not installed beside the grader")
-    return next(iter(found.submodule_search_locations))
+        if leave:
+            os._exit(1)
 
 
 def main() -> None:
@@ -181,7 +199,7 @@ def main() -> None:
     kept = environment("/")
     os.environ.clear()
     os.environ.update(kept)
-    zygote = Zygote(control, jail.Limits())
+    zygote = Zygote(control, Limits(**json.loads(sys.argv[2])))
     try:
         zygote.prepare()
     except Exception:
@@ -191,8 +209,7 @@ def main() -> None:
     try:
         zygote.run()
     finally:
-        for pid in zygote.names:
-            os.kill(pid, signal.SIGKILL)
+        zygote.stop()
 
 
 if __name__ == "__main__":

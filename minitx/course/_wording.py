@@ -111,6 +111,8 @@ def wrong_values(
     lines = [
         f"{name}: {count} of {want.size} numbers differ{' (all of them)' if count == want.size else ''}.",
         f"  first at {place(first, axes)}: expected {number(want[first])}, got {number(have[first])}",
-        f"  largest difference: {number(float(np.abs(have - want)[wrong].max()))}",
     ]
+    finite = wrong & np.isfinite(have) & np.isfinite(want)
+    if finite.any():
+        lines.append(f"  largest difference: {number(float(np.abs(have[finite] - want[finite]).max()))}")
     return "\n".join(lines)

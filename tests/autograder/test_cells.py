@@ -1,6 +1,6 @@
 """Which of the author's cells need not be run while a submission is judged."""
 
-from autograder.cells import Cell, without_shows
+from autograder.cells import Cell, without_errands, without_shows
 from autograder.spec import Spec, SpecCell
 
 
@@ -34,3 +34,33 @@ def test_a_cell_whose_names_nothing_uses_is_left_out_and_one_that_defines_nothin
 
 def test_a_cell_that_the_student_builds_upon_stays_with_all_that_it_needs():
     assert kept("def answer(): return derived") == ["imports", "table", "derived", "call", "answer", "test"]
+
+
+def test_lines_that_ask_something_of_the_server_are_left_out_and_no_others():
+    source = """%matplotlib inline
+x = 1
+if x:
+    !pip install numpy \\
+        scipy
+    %cd ..
+text = '''a
+!not a command
+'''
+%timeit x
+y = x % cd
+"""
+    assert (
+        without_errands(source)
+        == """pass  # not in a sandbox: %matplotlib inline
+x = 1
+if x:
+    pass  # not in a sandbox: !pip install numpy \\
+        # not in a sandbox: scipy
+    pass  # not in a sandbox: %cd ..
+text = '''a
+!not a command
+'''
+%timeit x
+y = x % cd
+"""
+    )

@@ -21,8 +21,9 @@ from sqlalchemy import event
 from autograder import gradebook as module
 from autograder.course import Course
 from autograder.errors import UsageError
+from autograder.export.nbgrader_csv import export_csv
 from autograder.feedback import write_autograded
-from autograder.gradebook import GradebookWriter, export_csv
+from autograder.gradebook import GradebookWriter
 from autograder.release import Built
 from autograder.repair import repair
 from autograder.verdict import Outcome, Subtest, Verdict

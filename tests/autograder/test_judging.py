@@ -7,7 +7,7 @@ import pytest
 
 from autograder.cells import Cell, cells_from_spec
 from autograder.judging import Judge, Pace
-from autograder.sandbox.client import ZygoteBackend
+from autograder.sandbox.backends import ZygoteBackend
 from autograder.spec import Misconception, Spec, SpecCell
 
 CANARY = "canary-2b7e-hidden"

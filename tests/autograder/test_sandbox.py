@@ -9,7 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from autograder.sandbox.client import MAX_CALLBACKS, SandboxDied, ZygoteBackend
+from autograder.sandbox.backends import ZygoteBackend
+from autograder.sandbox.client import MAX_CALLBACKS, SandboxDied
 from autograder.sandbox.proxy import Remote, StudentRaised
 
 CANARY = "canary-9f1c-in-the-runner"
@@ -260,7 +261,7 @@ def holds(pid, needle):
 
 def test_nothing_is_left_when_the_runner_is_killed(tmp_path):
     script = (
-        "import os, sys, time\nfrom autograder.sandbox.client import ZygoteBackend\n"
+        "import os, sys, time\nfrom autograder.sandbox.backends import ZygoteBackend\n"
         "backend = ZygoteBackend()\nsandbox = backend.spawn()\nprint(backend.process.pid, flush=True)\ntime.sleep(60)"
     )
     runner = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True)
@@ -299,7 +300,7 @@ def test_an_ordinary_user_has_a_sandbox_too():
         "import os\n"
         "if os.geteuid() == 0:\n"
         "    os.setgroups([]); os.setresgid(65534, 65534, 65534); os.setresuid(65534, 65534, 65534)\n"
-        "from autograder.sandbox.client import ZygoteBackend\n"
+        "from autograder.sandbox.backends import ZygoteBackend\n"
         "backend = ZygoteBackend()\nsandbox = backend.spawn()\n"
         "for source in ('1', 'open(\"/etc/passwd\")', 'import socket; socket.socket()', 'import os; os.setuid(1)'):\n"
         "    print(sandbox.run_cell(source)[0])\n"

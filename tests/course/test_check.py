@@ -281,6 +281,15 @@ def test_at_most_two_causes_are_named():
         assert said(got, masked(mask)).count("Likely") <= 2
 
 
+@pytest.mark.filterwarnings("error")
+def test_an_expected_infinity_is_no_number_to_reckon_with():
+    message = said(np.array([[-np.inf, 3.0], [1.0, 5.0]]), np.array([[-np.inf, 2.0], [-np.inf, 5.0]]))
+    assert "2 of 4 numbers differ" in message and "expected 2, got 3" in message
+    assert "largest difference: 1" in message and "nan" not in message and "Likely" not in message
+    message = said(np.array([0.0, 5.0]), np.array([-np.inf, 5.0]))
+    assert "expected -inf, got 0" in message and "largest difference" not in message
+
+
 # Several values.
 
 
@@ -302,6 +311,29 @@ def test_parts_does_not_unpack_by_accident(got, message):
     with pytest.raises(AssertionError) as caught:
         check.parts("attend", got, ("output", "weights"))
     assert str(caught.value).startswith(message)
+
+
+def test_entries_returns_the_values_in_the_order_asked_for():
+    assert check.entries("cost", {"bytes": 8, "scores": 2}, ("scores", "bytes")) == (2, 8)
+
+
+@pytest.mark.parametrize(
+    ("got", "message"),
+    [
+        (None, "cost: your function returned None: is there a return at its end?"),
+        ((2, 8), "cost: expected a dictionary {'scores': ..., 'bytes': ...}, got a tuple of length 2."),
+        (
+            {"scores": 2, "byte": 8},
+            "cost: expected a dictionary {'scores': ..., 'bytes': ...}, "
+            "but 'bytes' is missing, 'byte' is not asked for.",
+        ),
+    ],
+    ids=["none", "a tuple", "another key"],
+)
+def test_entries_says_which_keys_are_wrong(got, message):
+    with pytest.raises(AssertionError) as caught:
+        check.entries("cost", got, ("scores", "bytes"))
+    assert str(caught.value) == message
 
 
 def test_a_changed_input_is_told():

@@ -1,0 +1,1 @@
+"""What students handed in, from wherever it lies, into the course: every attempt kept, the latest graded."""

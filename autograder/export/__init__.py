@@ -1,0 +1,1 @@
+"""Grades on their way out: nbgrader's CSV, Canvas's and Moodle's own tables, Gradescope's results."""

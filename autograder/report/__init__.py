@@ -1,0 +1,1 @@
+"""What a class made of a unit: one page for the instructor."""

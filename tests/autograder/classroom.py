@@ -1,0 +1,145 @@
+"""A class for tests: notebooks of the unit `tiny`, and a runner that needs no sandbox.
+
+The runner executes the students' cells in this process, so it is for our own answers only; what it gives
+is a real verdict, test by test. `count` says how often it was asked to judge.
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+from nbformat import NotebookNode
+
+from autograder.cells import Cell
+from autograder.course import Course
+from autograder.spec import Spec
+from autograder.verdict import CellRun, LooksLike, Subtest, Verdict
+from minitx.course.subtests import split_cell
+
+HALVES = {
+    "right": "number / 2",
+    "whole": "number // 2",
+    "double": "number / 0.5",
+    "nothing": "None",
+}
+
+
+def answer(right: NotebookNode, halve: str = "right", extra: str = "") -> dict[str, Any]:
+    """The right notebook with another way to halve, and with a line more in that cell."""
+    notebook = json.loads(json.dumps(right))
+    for cell in notebook["cells"]:
+        if cell["id"] == "halve":
+            cell["source"] = f"{extra}\ndef halve(number):\n    return {HALVES[halve]}".strip()
+    return notebook
+
+
+def hand_in(course: Course, student: str, content: Any, name: str = "tiny.ipynb", unit: str = "tiny") -> Path:
+    """Put a notebook, or bytes, where nbgrader's collect would."""
+    folder = course.submitted / student / unit
+    folder.mkdir(parents=True, exist_ok=True)
+    data = content if isinstance(content, bytes) else json.dumps(content).encode()
+    (folder / name).write_bytes(data)
+    return folder / name
+
+
+class InProcess:
+    """In place of `autograder.runners.Runner`."""
+
+    count: ClassVar[int] = 0
+    students: ClassVar[list[bytes]] = []  # the seeds of those who were judged
+    fail: ClassVar[set[bytes]] = set()  # seeds for which the grader itself fails
+    stop_after: ClassVar[int | None] = None
+    lock: ClassVar[threading.Lock] = threading.Lock()
+
+    def __init__(self, spec: Spec, *_: Any, **__: Any) -> None:
+        self.spec = spec
+        self.stopped = False
+
+    @classmethod
+    def reset(cls) -> None:
+        cls.count, cls.students, cls.fail, cls.stop_after = 0, [], set(), None
+
+    def judge(self, cells: Sequence[Cell], seed: bytes) -> Verdict:
+        if seed != b"check":
+            with self.lock:
+                InProcess.count += 1
+                InProcess.students.append(seed)
+            if seed in self.fail:
+                return Verdict(needs_review="The grader failed.")
+        names: dict[str, Any] = {}
+        verdict = Verdict(seconds=0.01)
+        for cell in cells:
+            if cell.kind == "test":
+                verdict.tests[cell.id] = self._test(cell.id, names)
+                continue
+            try:
+                exec(cell.source, names)
+                verdict.cells[cell.id] = CellRun("OK")
+            except Exception:
+                verdict.cells[cell.id] = CellRun("RE")
+        failed = [t for tests in verdict.tests.values() for t in tests if t.outcome != "OK"]
+        for known in self.spec.misconceptions:
+            if any(test.belief == known.name for test in failed):
+                verdict.looks_like = LooksLike(known.name, known.belief, known.advice, certain=True)
+        return verdict
+
+    def _test(self, grade_id: str, names: dict[str, Any]) -> list[Subtest]:
+        split, marks = split_cell(self.spec.cell(grade_id)), []
+        scope = dict(names)
+        for part in split.parts:
+            mark = Subtest(part.title, "OK", part.points, part.points, part.hidden)
+            try:
+                exec(split.setup, scope)
+                exec(part.code, scope)
+            except Exception:
+                mark = Subtest(part.title, "WA", 0.0, part.points, part.hidden, part.hint, part.belief)
+            marks.append(mark)
+        return marks
+
+    def describe(self) -> str:
+        return "in this process"
+
+    def start(self) -> None:
+        pass
+
+    def stop(self) -> None:
+        self.stopped = True
+
+    close = stop
+
+
+def is_alive(process: int) -> bool:
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def descendants(process: int) -> dict[int, str]:
+    """The living processes below this one, with their command lines."""
+    parents: dict[int, int] = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                parents[int(entry.name)] = int((entry / "stat").read_text().rsplit(")", 1)[1].split()[1])
+            except (OSError, IndexError):
+                continue
+    found: dict[int, str] = {}
+    waiting = [process]
+    while waiting:
+        parent = waiting.pop()
+        for child in [one for one, above in parents.items() if above == parent]:
+            try:
+                found[child] = Path(f"/proc/{child}/cmdline").read_bytes().replace(b"\0", b" ").decode()
+            except OSError:
+                continue
+            waiting.append(child)
+    return found
+
+
+KILL = signal.SIGKILL
