@@ -33,7 +33,7 @@ from minitx.training import Recipe, Trainer, draw_losses, load_state, read_state
 from minitx.training.state import differences
 
 RECIPE = Recipe(
-    steps=6000, batch=32, peak=2e-3, floor=5e-5, warmup=200, weight_decay=0.05, evaluate_every=500
+    steps=4000, batch=32, peak=2e-3, floor=5e-5, warmup=200, weight_decay=0.05, evaluate_every=500
 )
 FIRST_TRAINING_SEED = 1_000_000_000  # scenes below are held out: `minitx drive` shows and evaluates those
 VALIDATION_SEEDS = range(900_000_000, 900_000_512)
