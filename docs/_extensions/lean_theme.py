@@ -11,7 +11,7 @@ from sphinx.application import Sphinx
 _SEARCH = re.compile(r'(<button class="btn search-button-field[^>]*?)\s+aria-label="Search"')
 _HIDDEN_CODE = re.compile(r'(<summary) aria-label="Toggle hidden content"')
 # The icons come from a font that the pages load as well; as a script they take more than all the rest.
-_ICON_SCRIPT = re.compile(r'<(?:script|link)\b[^>]*fontawesome\.js[^>]*>(?:</script>)?')
+_ICON_SCRIPT = re.compile(r"<(?:script|link)\b[^>]*fontawesome\.js[^>]*>(?:</script>)?")
 _TRIANGLE = re.compile(r'<summary>(?=\s*<span class="toctree-toggle")')
 
 
