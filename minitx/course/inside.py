@@ -12,6 +12,7 @@ compared, and so is every single output on the way, so that a difference can be 
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -76,7 +77,8 @@ class Comparison:
             lines = [f"{self.name}: the text is not the same."]
         for library, own in zip(self.library, self.own, strict=True):
             if library != own:
-                lines += [f"  the library's: {library}", f"  yours:         {own}"]
+                lines += ["  The library's:", _indented(_indented(library))]
+                lines += ["  Yours:", _indented(_indented(own))]
         if self.difference:
             lines += ["The first output of your attention that differs:", _indented(self.difference)]
         else:
@@ -191,18 +193,18 @@ class _Borrowed(MultiHeadAttention):
         """What the student's function returns for these, after a comparison with what is right."""
         self._note.calls += 1
         sizes = f"q {q.shape}, k {k.shape}, v {v.shape}, mask {mask.shape}"
-        where = f"call {self._note.calls}, layer {self._number}, with {sizes}"
+        where = f"This was call {self._note.calls}, in layer {self._number}, with\n{sizes}."
         try:
             got = self._ask(q, k, v, mask)
         except Exception as error:
-            raise Stopped(f"It raised {type(error).__name__}: {error}\nThis was {where}.") from error
+            raise Stopped(f"It raised {type(error).__name__}: {error}\n{where}") from error
         if isinstance(got, tuple) and len(got) == 2:
             got = got[0]
         name = "your attention's output"
         try:
             check.array(name, got, right, AXES, rtol=0, atol=RTOL * max(float(np.abs(right).max()), 1e-6))
         except AssertionError as difference:
-            message = f"{difference}\nThis was {where}."
+            message = f"{difference}\n{where}"
             if np.shape(got) != right.shape or not np.isfinite(np.asarray(got, float)).all():
                 raise Stopped(message) from None
             self._note.difference = self._note.difference or message
@@ -263,4 +265,5 @@ def _reasoner() -> tuple[Any, Callable[[], list[str]]]:
 
 
 def _indented(text: str) -> str:
-    return "\n".join(f"  {line}" for line in text.splitlines())
+    lines = [part for line in text.splitlines() for part in textwrap.wrap(line, 96) or [""]]
+    return "\n".join(f"  {line}" for line in lines)

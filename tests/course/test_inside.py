@@ -82,8 +82,8 @@ def test_a_wrong_attention_is_told_where_it_first_differs(wrong, cause):
     assert not result.same and result.difference
     said = str(result)
     assert "GPT: the same text with your attention" not in said
-    assert result.own == result.library or "the library's: [3, 1, 4, 1, 5" in said
-    assert cause in said and "This was call 1, layer 0, with q (1, 4, 5, 8), k (1, 2, 5, 8)" in said
+    assert result.own == result.library or "The library's:\n    [3, 1, 4, 1, 5" in said
+    assert cause in said and "This was call 1, in layer 0, with\n  q (1, 4, 5, 8), k (1, 2, 5, 8)" in said
 
 
 def test_the_same_text_by_luck_is_no_success():
@@ -112,7 +112,7 @@ def test_what_cannot_run_is_explained_and_leaves_the_model_as_it_was(wrong, mess
     model = a_gpt()
     before = [block.attention for block in model.blocks]
     result = inside.a_model(model, attention=wrong, prompt=PROMPT, new_tokens=4)
-    assert not result.same and message in result.problem and "call 1, layer 0" in result.problem
+    assert not result.same and message in result.problem and "call 1, in layer 0" in result.problem
     assert str(result).startswith("GPT: your attention could not run inside the model.\n  ")
     assert all(block.attention is layer for block, layer in zip(model.blocks, before, strict=True))
 
