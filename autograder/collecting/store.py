@@ -27,6 +27,7 @@ from autograder.files import write_atomically
 from autograder.intake import Listing, Refused, list_files, read_file
 
 TIMESTAMP = "timestamp.txt"
+FOUND = "found in submitted/"  # the source of what someone put there by hand
 SECRET = "submission_secret.txt"  # nbgrader's, for giving feedback back through the exchange
 
 
@@ -43,8 +44,9 @@ class Attempt:
     number: int = 0
 
     @property
-    def rank(self) -> tuple[str, int]:
-        return (self.when or self.collected, self.number)
+    def rank(self) -> tuple[str, bool, int]:
+        """By time; what lay there before comes before what is collected at the same moment."""
+        return (self.when or self.collected, self.source != FOUND, self.number)
 
 
 class AttemptStore:
@@ -125,7 +127,7 @@ class AttemptStore:
             when=stamp.isoformat(" ") if stamp else "",
             # Without a time of its own it counts as earlier than what is collected now.
             collected=datetime.fromtimestamp(os.lstat(target).st_mtime, UTC).isoformat(" ", "milliseconds"),
-            source="found in submitted/",
+            source=FOUND,
         )
         with self._room(student) as folder:
             os.rmdir(folder / "files")
