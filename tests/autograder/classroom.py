@@ -6,16 +6,21 @@ is a real verdict, test by test. `count` says how often it was asked to judge.
 
 from __future__ import annotations
 
+import io
 import json
 import signal
 import threading
 from collections.abc import Sequence
+from contextlib import redirect_stderr, redirect_stdout
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
+from unittest.mock import patch
 
 from nbformat import NotebookNode
 
 from autograder.cells import Cell
+from autograder.cli import main
 from autograder.course import Course
 from autograder.spec import Spec
 from autograder.verdict import CellRun, LooksLike, Subtest, Verdict
@@ -111,6 +116,26 @@ class InProcess:
         self.stopped = True
 
     close = stop
+
+
+@dataclass(frozen=True)
+class Done:
+    """What a command printed, and how it ended."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+def autograder(*arguments: object) -> Done:
+    """The command, as from a terminal, but in this process: the libraries take seconds to load."""
+    out, err, code = io.StringIO(), io.StringIO(), 0
+    with redirect_stdout(out), redirect_stderr(err), patch("sys.argv", ["autograder", *map(str, arguments)]):
+        try:
+            main()
+        except SystemExit as end:
+            code = end.code if isinstance(end.code, int) else int(end.code is not None)
+    return Done(code, out.getvalue(), err.getvalue())
 
 
 def is_alive(process: int) -> bool:

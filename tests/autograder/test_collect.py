@@ -9,8 +9,6 @@ import os
 import shutil
 import stat
 import struct
-import subprocess
-import sys
 import tracemalloc
 import zipfile
 from datetime import UTC, datetime
@@ -19,7 +17,7 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
-from classroom import InProcess, answer, hand_in
+from classroom import InProcess, answer, autograder, hand_in
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from nbformat import NotebookNode
@@ -567,8 +565,7 @@ def test_the_exchange_gives_and_takes_back(
     monkeypatch.setattr(engine, "Runner", InProcess)
     (result,) = engine.grade(course, course.spec("tiny"), [user], 1)
     assert result.status == "full marks"
-    command = [sys.executable, "-m", "autograder.cli", "feedback", "tiny", "--course", str(course.root)]
-    done = subprocess.run([*command, "--exchange"], capture_output=True, text=True, check=False)
+    done = autograder("feedback", "tiny", "--course", course.root, "--exchange")
     assert done.returncode == 0, done.stderr
     assert "1 page given back" in done.stdout
     pages = list((tmp_path / "exchange/course/feedback").glob("*.html"))
@@ -590,11 +587,6 @@ def test_a_course_without_an_exchange_says_what_to_do(course: Course, tmp_path: 
 
 
 # The commands.
-
-
-def autograder(*arguments: Any) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "autograder.cli", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
 
 
 def test_the_command_takes_archives_and_says_what_it_did(course: Course, tmp_path: Path):

@@ -11,10 +11,9 @@ import sys
 import zipfile
 from datetime import datetime
 from pathlib import Path
-from typing import Any
 
 import pytest
-from classroom import InProcess, answer, hand_in
+from classroom import InProcess, answer, autograder, hand_in
 from nbformat import NotebookNode
 from nbgrader.api import Gradebook
 
@@ -235,11 +234,6 @@ def test_results_for_gradescope_have_its_form_and_hide_what_is_hidden(graded: Co
     assert found["bob"]["tests"][1]["output"].startswith("wrong answer\nHint: Does your division keep what")
     assert "whole-division" in found["bob"]["output"]
     assert "not a notebook" in found["zed"]["output"]
-
-
-def autograder(*arguments: Any) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "autograder.cli", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
 
 
 def test_the_commands_write_files_and_say_who_is_missing(graded: Course, tmp_path: Path):

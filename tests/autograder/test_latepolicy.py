@@ -9,7 +9,7 @@ from datetime import datetime
 from pathlib import Path
 
 import pytest
-from classroom import InProcess, answer, hand_in
+from classroom import InProcess, answer, autograder, hand_in
 from nbformat import NotebookNode
 from nbgrader.api import Gradebook
 from traitlets import TraitError
@@ -160,15 +160,11 @@ def test_a_score_that_a_person_enters_raises_the_penalty_at_the_next_run(
 
 def test_the_command_sets_and_takes_away_a_due_date(course: Course):
     units = Path(__file__).parent / "units"
-    base = [sys.executable, "-m", "autograder.cli", "release", "tiny", "--course", str(course.root)]
+    base = ("release", "tiny", "--course", course.root, "--solutions", units, "--due")
     for text, due in (("2030-05-31 23:59 Europe/Berlin", datetime(2030, 5, 31, 21, 59)), ("none", None)):
-        done = subprocess.run(
-            [*base, "--solutions", str(units), "--due", text], capture_output=True, text=True, check=False
-        )
+        done = autograder(*base, text)
         assert done.returncode == 0, done.stderr
         with Gradebook(course.database_url, "course") as gradebook:
             assert gradebook.find_assignment("tiny").duedate == due
-    done = subprocess.run(
-        [*base, "--solutions", str(units), "--due", "soon"], capture_output=True, text=True, check=False
-    )
+    done = autograder(*base, "soon")
     assert (done.returncode, "cannot be read" in done.stderr) == (2, True)
