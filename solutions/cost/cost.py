@@ -147,10 +147,11 @@ check.array("multiply_adds", told, work, axes=())
 # %% nbgrader={"grade_id": "watch-cameras", "locked": true}
 for cameras in (1, 2, 4, 8):
     image_tokens = cameras * 4 * 180
-    told = attention_cost(1, 32, image_tokens, image_tokens, 128, 128, bytes_each=2)
+    camera_cost = attention_cost(1, 32, image_tokens, image_tokens, 128, 128, bytes_each=2)
     print(
-        f"{cameras} cameras: {image_tokens:5,} tokens, {told['scores']:13,} scores in a layer,"
-        f" {told['bytes'] / 1e6:6,.0f} MB, {told['multiply_adds'] / 1e9:6,.1f} billion multiply-adds"
+        f"{cameras} cameras: {image_tokens:5,} tokens, {camera_cost['scores']:13,} scores in a layer,"
+        f" {camera_cost['bytes'] / 1e6:6,.0f} MB,"
+        f" {camera_cost['multiply_adds'] / 1e9:6,.1f} billion multiply-adds"
     )
 
 # %% [markdown]
@@ -299,20 +300,20 @@ for width in (8, 30):
 
 # %% nbgrader={"grade_id": "watch-layer", "locked": true}
 token_counts = [2**power for power in range(4, 17)]
-layer_counts = [layer_cost(count, 512, 8, 2048) for count in token_counts]
+layer_counts = [layer_cost(words_read, 512, 8, 2048) for words_read in token_counts]
 figure = figures_cost.growth(
     token_counts,
     {
-        "projections and MLP": [counts["projections"] + counts["mlp"] for counts in layer_counts],
-        "attention": [counts["attention"] for counts in layer_counts],
+        "projections and MLP": [layer_work["projections"] + layer_work["mlp"] for layer_work in layer_counts],
+        "attention": [layer_work["attention"] for layer_work in layer_counts],
     },
     unit="multiply-adds in a layer",
     mark=(break_even(512, 2048), f"break-even: {break_even(512, 2048):,} tokens"),
 )
-for count in (50, 3072, 50_000):
-    sides = layer_cost(count, 512, 8, 2048)
-    share = sides["attention"] / sum(sides.values())
-    print(f"{count:6,} words: attention is {share:6.1%} of the layer's work")
+for words_read in (50, 3072, 50_000):
+    work_shares = layer_cost(words_read, 512, 8, 2048)
+    attention_share = work_shares["attention"] / sum(work_shares.values())
+    print(f"{words_read:6,} words: attention is {attention_share:6.1%} of the layer's work")
 
 # %% [markdown]
 # ### Spot the bug in a sentence
@@ -323,11 +324,16 @@ for count in (50, 3072, 50_000):
 
 # %% nbgrader={"grade_id": "demo-doubling", "locked": true}
 print(f"break-even at {break_even(4096, 12_288):,} tokens")
-for count in (720, 2_880, 20_480, 200_000):
-    once, twice = layer_cost(count, 4096, 32, 12_288), layer_cost(2 * count, 4096, 32, 12_288)
+for tokens_before in (720, 2_880, 20_480, 200_000):
+    work_before, work_after = (
+        layer_cost(tokens_before, 4096, 32, 12_288),
+        layer_cost(2 * tokens_before, 4096, 32, 12_288),
+    )
+    attention_ratio = work_after["attention"] / work_before["attention"]
+    layer_ratio = sum(work_after.values()) / sum(work_before.values())
     print(
-        f"{count:7,} tokens doubled: attention times {twice['attention'] / once['attention']:.2f},"
-        f" the whole layer times {sum(twice.values()) / sum(once.values()):.2f}"
+        f"{tokens_before:7,} tokens doubled: attention times {attention_ratio:.2f},"
+        f" the whole layer times {layer_ratio:.2f}"
     )
 
 # %% [markdown]
@@ -780,15 +786,17 @@ assert grown < 0.6 * table, f"with ten times the keys, {grown:,.0f} more bytes; 
 # %% nbgrader={"grade_id": "watch-memory", "locked": true}
 memory_lengths = [128, 256, 512, 1024, 2048]
 table_predicted, table_measured, block_measured = [], [], []
-for count in memory_lengths:
-    memory_q, memory_k, memory_v = np.random.default_rng(0).normal(size=(3, 1, 1, count, 32)).astype("f4")
-    table_predicted.append(attention_cost(1, 1, count, count, 32, 32, 4)["bytes"])
+for tokens_held in memory_lengths:
+    memory_q, memory_k, memory_v = (
+        np.random.default_rng(0).normal(size=(3, 1, 1, tokens_held, 32)).astype("f4")
+    )
+    table_predicted.append(attention_cost(1, 1, tokens_held, tokens_held, 32, 32, 4)["bytes"])
     table_output, held_bytes = peak_bytes(whole_table, memory_q, memory_k, memory_v)
     table_measured.append(held_bytes)
     (block_output, _), held_bytes = peak_bytes(attention_in_blocks, memory_q, memory_k, memory_v, 64)
     block_measured.append(held_bytes)
-    difference = np.abs(table_output - block_output).max()
-    print(f"{count:5,} tokens: largest difference of the outputs {difference:.1e}")
+    largest_gap = np.abs(table_output - block_output).max()
+    print(f"{tokens_held:5,} tokens: largest largest_gap of the outputs {largest_gap:.1e}")
 figure = figures_cost.growth(
     memory_lengths,
     {"one table, predicted": table_predicted},
@@ -879,8 +887,8 @@ def merge_patches(patches: np.ndarray, rows: int, columns: int, merge: int) -> n
 
 
 # %% nbgrader={"grade_id": "test-merge", "grade": true, "points": 0.5}
-### Test: the grid of the figure, four rows and six columns (0.5 points)
-### Hint: Every patch holds its own number. Compare each token with the figure.
+### Test: the grid of the picture, four rows and six columns (0.5 points)
+### Hint: Every patch holds its own number. Compare each token with the picture.
 patches = np.arange(24.0).reshape(1, 24, 1)
 squares = [[0, 1, 6, 7], [2, 3, 8, 9], [4, 5, 10, 11], [12, 13, 18, 19], [14, 15, 20, 21], [16, 17, 22, 23]]
 check.array("tokens", merge_patches(patches, 4, 6, 2), [squares], axes=("batch", "token", "feature"))
@@ -1036,21 +1044,24 @@ def rest_of_layer(x, read):
     return x + np.maximum(x @ up_weights, 0) @ down_weights
 
 
-spent = {}
-for merged_by, some_patches in ((1, camera_patches), (2, merge_patches(camera_patches, 20, 36, 2))):
+def time_layer(some_patches):
+    """The number of tokens, and the seconds of attention and of the whole layer."""
     x = some_patches.reshape(-1, some_patches.shape[-1])
     x = x @ widen[x.shape[1]]
-    (q, k, v), one = timed(project, x)
-    (read, _), two = timed(attention_in_blocks, q, k, v, 60)
-    _, three = timed(rest_of_layer, x, read)
-    spent[merged_by] = {"tokens": len(x), "attention": two, "layer": one + two + three}
-    print(f"{len(x):5,} tokens: attention {two:.3f} s, whole layer {one + two + three:.3f} s")
+    (q, k, v), first = timed(project, x)
+    (read, _), middle = timed(attention_in_blocks, q, k, v, 60)
+    _, last = timed(rest_of_layer, x, read)
+    print(f"{len(x):5,} tokens: attention {middle:.3f} s, whole layer {first + middle + last:.3f} s")
+    return {"tokens": len(x), "attention": middle, "layer": first + middle + last}
 
+
+unmerged = time_layer(camera_patches)
+two_by_two = time_layer(merge_patches(camera_patches, 20, 36, 2))
 expected_saving = saving(0, 2880, 2, 256, 4, 1024)
 figure = figures_cost.before_and_after(
     ["tokens (cache)", "attention", "whole layer"],
     [expected_saving["cache"], expected_saving["scores"], expected_saving["work"]],
-    [spent[1][name] / spent[2][name] for name in ("tokens", "attention", "layer")],
+    [unmerged[part] / two_by_two[part] for part in ("tokens", "attention", "layer")],
 )
 
 # %% [markdown]

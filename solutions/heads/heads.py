@@ -112,8 +112,8 @@ def merge_heads(heads: np.ndarray) -> np.ndarray:
 
 
 # %% nbgrader={"grade_id": "test-split-merge", "grade": true, "points": 0.5}
-### Test: the example of the figure (0.5 points)
-### Hint: Compare with the figure: head 1 has the features 2 and 3 of all three tokens.
+### Test: the example of the picture (0.5 points)
+### Hint: Compare with the picture: head 1 has the features 2 and 3 of all three tokens.
 x = np.arange(18.0).reshape(1, 3, 6)
 heads = [[[0, 1], [6, 7], [12, 13]], [[2, 3], [8, 9], [14, 15]], [[4, 5], [10, 11], [16, 17]]]
 check.array("split_heads(x, 3)", split_heads(x, 3), [heads], axes=("batch", "head", "token", "feature"))
@@ -818,7 +818,7 @@ compare_block("causal block", "post", np.tri(5, dtype=bool)[None, None])
 
 
 def fresh_weights(seed, d=48, d_ff=192):
-    """Random weights of one block, as at the start of training."""
+    """Random weights of one block, as at the first_stream of training."""
     maker = np.random.default_rng(seed)
     shapes = {
         "w_q": (d, d),
@@ -838,16 +838,30 @@ def fresh_weights(seed, d=48, d_ff=192):
     }
 
 
-start = np.random.default_rng(0).normal(size=(1, 10, 48))
+first_stream = np.random.default_rng(0).normal(size=(1, 10, 48))
 depth_sizes = {}
-for order in ("pre", "post"):
-    stream, sizes = start, []
-    for number in range(25):
-        sizes.append(float(np.sqrt((stream**2).mean())))
-        stream = block(stream, fresh_weights(number), 6, 6, np.tri(10, dtype=bool)[None, None], norm=order)
-    depth_sizes[f"{order}-norm"] = sizes
-    cosine = (stream * start).sum(-1) / np.linalg.norm(stream, axis=-1) / np.linalg.norm(start, axis=-1)
-    print(f"{order}-norm: after 25 blocks the cosine between a token and what it was is {cosine.mean():.2f}")
+for norm_order in ("pre", "post"):
+    token_stream, stream_lengths = first_stream, []
+    for block_number in range(25):
+        stream_lengths.append(float(np.sqrt((token_stream**2).mean())))
+        token_stream = block(
+            token_stream,
+            fresh_weights(block_number),
+            6,
+            6,
+            np.tri(10, dtype=bool)[None, None],
+            norm=norm_order,
+        )
+    depth_sizes[f"{norm_order}-norm"] = stream_lengths
+    cosines = (
+        (token_stream * first_stream).sum(-1)
+        / np.linalg.norm(token_stream, axis=-1)
+        / np.linalg.norm(first_stream, axis=-1)
+    )
+    print(
+        f"{norm_order}-norm: after 25 blocks the cosine between a token and what it was is"
+        f" {cosines.mean():.2f}"
+    )
 figure = figures_heads.stream_sizes(depth_sizes)
 
 # %% [markdown]
@@ -979,19 +993,23 @@ def gpt2(layers, d, heads):
     return 50257 * d + 1024 * d + layers * one_block + 2 * d
 
 
-for size_name, layers, d, heads in (("small", 12, 768, 12), ("medium", 24, 1024, 16), ("XL", 48, 1600, 25)):
-    print(f"GPT-2 {size_name:6s} {gpt2(layers, d, heads):13,} parameters")
+for size_name, n_blocks, width, of_heads in (
+    ("small", 12, 768, 12),
+    ("medium", 24, 1024, 16),
+    ("XL", 48, 1600, 25),
+):
+    print(f"GPT-2 {size_name:6s} {gpt2(n_blocks, width, of_heads):13,} parameters")
 
 
-def original(d, d_ff, heads, vocabulary=37_000):
+def first_transformer(d, d_ff, heads, vocabulary=37_000):
     one_block = block_parameters(d, d_ff, heads, heads, attention_bias=False)
     encoder = sum(one_block.values())
     decoder = encoder + one_block["attention"] + 2 * d
     return 6 * encoder + 6 * decoder + vocabulary * d
 
 
-print(f"original, base {original(512, 2048, 8):13,} parameters")
-print(f"original, big  {original(1024, 4096, 16):13,} parameters")
+print(f"original, base {first_transformer(512, 2048, 8):13,} parameters")
+print(f"original, big  {first_transformer(1024, 4096, 16):13,} parameters")
 
 small_attention = block_parameters(4096, 14336, 32, 8, attention_bias=False)["attention"]
 llama = 32 * (small_attention + 3 * 4096 * 14336 + 2 * 4096) + 2 * 128256 * 4096 + 4096

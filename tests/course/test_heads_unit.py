@@ -180,7 +180,7 @@ def test_parameter_counts_are_those_of_the_text(capsys):
     ):  # fmt: skip
         assert count in said, count
     # The answers to "try this": 65 million need about 40,800 tokens, and 163 million an untied head.
-    assert names["original"](512, 2048, 8, 40_817) == pytest.approx(65e6, abs=512)
+    assert names["first_transformer"](512, 2048, 8, 40_817) == pytest.approx(65e6, abs=512)
     assert names["gpt2"](12, 768, 12) + 50257 * 768 == 163_037_184
 
 
