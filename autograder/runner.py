@@ -12,6 +12,8 @@ import json
 import os
 import resource
 import sys
+import threading
+import time
 import traceback
 from typing import Any
 
@@ -35,6 +37,7 @@ def main() -> None:
         answers.write(json.dumps(data) + "\n")
         answers.flush()
 
+    threading.Thread(target=end_with, args=(os.getppid(),), daemon=True).start()
     spec = Spec.from_json(sys.stdin.readline())
     pace = Pace(**json.loads(sys.argv[1])) if len(sys.argv) > 1 else None
     try:
@@ -48,6 +51,14 @@ def main() -> None:
     for line in sys.stdin:
         answer({"verdict": judged(judge, json.loads(line)).to_json()})
     backend.close()
+
+
+def end_with(parent: int) -> None:
+    """End when the coordinator does, also when it was killed while a student's endless loop runs here. The
+    zygote then hears nothing more from this process, and ends with all that it has forked."""
+    while os.getppid() == parent:
+        time.sleep(1)
+    os._exit(1)
 
 
 def judged(judge: Judge, job: dict[str, Any]) -> Verdict:
