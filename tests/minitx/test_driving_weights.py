@@ -56,8 +56,6 @@ def test_the_command_uses_them():
 def test_the_gpt_is_a_model_like_any_other():
     model, tokenizer = checkpoints.load("driving")
     assert model.config.vocab_size == tokenizer.vocab_size
-    assert model(np.array([tokenizer.encode("speed 20 m/s. lane 2 of 3")])).shape == (
-        1,
-        10,
-        tokenizer.vocab_size,
-    )
+    ids = tokenizer.encode("speed 20 m/s. lane 2 of 3")
+    assert tokenizer.decode(ids).strip() == "speed 20 m/s. lane 2 of 3"
+    assert model(np.array([ids])).shape == (1, len(ids), tokenizer.vocab_size)

@@ -16,6 +16,7 @@ from minitx.cli import app
 from minitx.cli.attention import Seen, View, save_picture
 from minitx.cli.heatmap import heatmap_lines, token_label
 from minitx.cli.transcript import Live, Row, write
+from minitx.decoding import CompiledStep
 from minitx.tokenizers import ByteLevelBPE, CharacterTokenizer
 from minitx.tokenizers.splitting import BYTE_TO_CHARACTER
 
@@ -61,6 +62,23 @@ def minitx(folder):
 def process(folder, *arguments, **options):
     command = [sys.executable, "-m", "minitx.cli", "generate", "--model", str(folder / "letters.safetensors")]
     return subprocess.Popen([*command, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, **options)
+
+
+def after_each_step(monkeypatch, change):
+    """`change` sees the logits (B, vocab) of each step, of the plain path and of the compiled one alike."""
+
+    def plainly(self, hidden, logits=models.Llama.logits):
+        result = logits(self, hidden)
+        change(result._array)
+        return result
+
+    def compiled(self, ids, cache, step=CompiledStep.__call__):
+        result = step(self, ids, cache)
+        change(result)
+        return result
+
+    monkeypatch.setattr(models.Llama, "logits", plainly)
+    monkeypatch.setattr(CompiledStep, "__call__", compiled)
 
 
 def assert_refused(done, code, *said):
@@ -227,17 +245,14 @@ def test_what_the_model_cannot_do_ends_with_1(minitx, folder, tmp_path):
     )
 
 
-def test_logits_that_become_nan_are_said_and_what_came_stays(minitx, monkeypatch):
-    logits = models.Llama.logits
+@pytest.mark.parametrize("weights", ["exact", "int8", "plain"])
+def test_logits_that_become_nan_are_said_and_what_came_stays(minitx, monkeypatch, weights):
+    def spoil(logits):
+        if logits[0].argmax() == LETTERS.encode("e")[0]:
+            logits[...] = np.nan
 
-    def spoiled(self, hidden):
-        result = logits(self, hidden)
-        if result._array[0].argmax() == LETTERS.encode("e")[0]:
-            result._array[...] = np.nan
-        return result
-
-    monkeypatch.setattr(models.Llama, "logits", spoiled)
-    done = minitx("abc", "--max-new-tokens", 5)
+    after_each_step(monkeypatch, spoil)
+    done = minitx("abc", "--max-new-tokens", 5, "--weights", weights)
     assert_refused(done, 1, "logits of row 0 hold nan")
     assert done.stdout.startswith("abcd")
 
@@ -258,17 +273,14 @@ def test_ctrl_c_ends_with_what_came_so_far(folder):
     assert b"tokens/s" in errors
 
 
-def test_ctrl_c_with_json_still_gives_json(minitx, monkeypatch):
-    logits = models.Llama.logits
-
-    def interrupted(self, hidden):
-        result = logits(self, hidden)
-        if result._array[0].argmax() == LETTERS.encode("g")[0]:
+@pytest.mark.parametrize("weights", ["exact", "plain"])
+def test_ctrl_c_with_json_still_gives_json(minitx, monkeypatch, weights):
+    def interrupt(logits):
+        if logits[0].argmax() == LETTERS.encode("g")[0]:
             signal.raise_signal(signal.SIGINT)
-        return result
 
-    monkeypatch.setattr(models.Llama, "logits", interrupted)
-    done = minitx("abc", "--json", "--show-attention", "--max-new-tokens", 9)
+    after_each_step(monkeypatch, interrupt)
+    done = minitx("abc", "--json", "--show-attention", "--max-new-tokens", 9, "--weights", weights)
     assert done.exit_code == 130
     text = json.loads(done.stdout)["texts"][0]
     assert (text["completion"], text["ended"]) == ("defg", "interrupted"), (
