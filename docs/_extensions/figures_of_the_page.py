@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 import minitx.functional as F
-from minitx import Tensor, figures, figures_page
+from minitx import Tensor, figures
 
 TOKENS = ("the", "car", "ahead", "brakes", "so", "slow")
 
@@ -14,7 +14,7 @@ def shapes_in_one_head():
     """The tokens X, n by 512, are multiplied by three matrices of 512 by 64, which gives queries, keys and
     values of n by 64. Queries times transposed keys give a table of scores of n by n; its softmax, the
     weights, times the values gives the output of n by 64."""
-    return figures_page.shapes_from_tokens(n=6, d_model=512, d_k=64)
+    return figures.shapes_from_tokens(n=6, d_model=512, d_k=64)
 
 
 def six_tokens_with_and_without_mask():
@@ -36,4 +36,4 @@ def cache_and_recomputing():
     each at the bottom. On the right, how many rows go through a key projection while n tokens are generated:
     a curve that bends up to 5,050 at 100 tokens for computing everything again, and a straight line to 100
     for the cache."""
-    return figures_page.cache_against_recomputing(tokens=100, prompt=1)
+    return figures.cache_against_recomputing(tokens=100, prompt=1)

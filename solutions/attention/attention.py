@@ -562,8 +562,8 @@ compare(*arrays("both", n=5, m=5, d_k=1), mask & triangle(5, 5), mask=mask, caus
 # the largest weight of each row before you run the cell.
 
 # %% nbgrader={"grade_id": "watch-scene", "locked": true}
-questions = ["ahead, my lane?", "behind, left lane?", "a traffic light?"]
-things = [
+scene_questions = ["ahead, my lane?", "behind, left lane?", "a traffic light?"]
+scene_things = [
     "car ahead, mine",
     "truck ahead, left",
     "car behind, left",
@@ -582,14 +582,16 @@ scene_keys = np.array(
     dtype=float,
 )
 scene_values = np.array([[25.0, 13.0], [40.0, 11.0], [15.0, 16.0], [8.0, 5.0], [60.0, 0.0]])
-wanted = 6.0 * np.array([[1, 0, 0, 1, 0, 0], [0, 1, 0, 0, 1, 0], [0, 0, 0, 0, 0, 1]])
+scene_queries = 6.0 * np.array([[1, 0, 0, 1, 0, 0], [0, 1, 0, 0, 1, 0], [0, 0, 0, 0, 0, 1]])
 
-answers, scene_weights = scaled_dot_product_attention(
-    wanted[None, None], scene_keys[None, None], scene_values[None, None]
+scene_answers, scene_weights = scaled_dot_product_attention(
+    scene_queries[None, None], scene_keys[None, None], scene_values[None, None]
 )
-panel = figures.attention_heatmap(scene_weights[0, 0], questions, things, "Who answers which question?")
-for question, (distance, speed) in zip(questions, answers[0, 0], strict=True):
-    print(f"{question:20s} distance {distance:5.1f} m, speed {speed:5.1f} m/s")
+scene_panel = figures.attention_heatmap(
+    scene_weights[0, 0], scene_questions, scene_things, "Who answers which question?"
+)
+for scene_question, (scene_distance, scene_speed) in zip(scene_questions, scene_answers[0, 0], strict=True):
+    print(f"{scene_question:20s} distance {scene_distance:5.1f} m, speed {scene_speed:5.1f} m/s")
 
 # %% [markdown]
 # The first question has one good match and three half matches, which share a feature with it. They all add
@@ -601,12 +603,12 @@ for question, (distance, speed) in zip(questions, answers[0, 0], strict=True):
 # (hatched), and each row still sums to one.
 
 # %% nbgrader={"grade_id": "watch-causal", "locked": true}
-tokens = ["the", "light", "is", "red", "so", "stop"]
+six_tokens = ["the", "light", "is", "red", "so", "stop"]
 token_q, token_k, token_v = np.random.default_rng(7).normal(size=(3, 1, 1, 6, 16))
 _, free_weights = scaled_dot_product_attention(token_q, token_k, token_v)
 _, causal_weights = scaled_dot_product_attention(token_q, token_k, token_v, causal=True)
-figure = figures.heatmaps_side_by_side(
-    [free_weights[0, 0], causal_weights[0, 0]], ["no mask", "causal"], tokens, tokens
+causal_figure = figures.heatmaps_side_by_side(
+    [free_weights[0, 0], causal_weights[0, 0]], ["no mask", "causal"], six_tokens, six_tokens
 )
 
 # %% [markdown]

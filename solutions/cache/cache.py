@@ -21,7 +21,7 @@
 import numpy as np
 
 import minitx.functional as F
-from minitx import figures, figures_page, kernels
+from minitx import figures, kernels
 from minitx.course import check
 
 kernels.use("numpy")  # the models below are tiny: compiling fast kernels would take longer than running them
@@ -43,7 +43,7 @@ kernels.use("numpy")  # the models below are tiny: compiling fast kernels would 
 # keys, in one layer, while 100 tokens are written after a prompt of one token.
 
 # %% nbgrader={"grade_id": "figure-cache", "locked": true}
-figure = figures_page.cache_against_recomputing(tokens=100, prompt=1)
+figure = figures.cache_against_recomputing(tokens=100, prompt=1)
 
 # %% [markdown]
 # ### Spot the bug

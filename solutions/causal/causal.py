@@ -21,7 +21,7 @@
 import numpy as np
 
 import minitx.functional as F
-from minitx import figures, figures_causal, kernels
+from minitx import figures, kernels
 from minitx.course import check
 
 kernels.use("numpy")  # the models below are tiny: compiling fast kernels would take longer than running them
@@ -34,7 +34,7 @@ kernels.use("numpy")  # the models below are tiny: compiling fast kernels would 
 # so on. The figure shows them for a short sentence, one exercise a row.
 
 # %% nbgrader={"grade_id": "figure-lessons", "locked": true}
-figure = figures_causal.predictions_at_once(["the", "light", "is", "red", "so", "stop"])
+figure = figures.predictions_at_once(["the", "light", "is", "red", "so", "stop"])
 
 # %% [markdown]
 # One could run the model once for each row. But the rows share their words, and attention treats every
@@ -1005,7 +1005,7 @@ hide_future = decoder_mask(lesson_inputs.shape[1], input_is_real)
 hide_padding = np.broadcast_to(input_is_real[:, None, None, :], hide_future.shape)
 with_mask, curve_with = train_one_layer(hide_future)
 without_mask, curve_without = train_one_layer(hide_padding)
-figure = figures_causal.loss_curves(
+figure = figures.loss_curves(
     {"your causal mask": curve_with, "no causal mask": curve_without}, floor, "best honest loss"
 )
 

@@ -23,7 +23,7 @@ import tracemalloc
 
 import numpy as np
 
-from minitx import figures_cost
+from minitx import figures
 from minitx.course import check
 
 # %% [markdown]
@@ -33,7 +33,7 @@ from minitx.course import check
 # keys, so there are $n \cdot n$ scores. Twice the tokens, four times the scores.
 
 # %% nbgrader={"grade_id": "figure-tables", "locked": true}
-figure = figures_cost.score_tables((8, 16, 32))
+figure = figures.score_tables((8, 16, 32))
 
 # %% [markdown]
 # Three numbers tell what one attention costs. Let there be $n$ queries and $m$ keys, in each of the heads of
@@ -301,7 +301,7 @@ for width in (8, 30):
 # %% nbgrader={"grade_id": "watch-layer", "locked": true}
 token_counts = [2**power for power in range(4, 17)]
 layer_counts = [layer_cost(words_read, 512, 8, 2048) for words_read in token_counts]
-figure = figures_cost.growth(
+figure = figures.growth(
     token_counts,
     {
         "projections and MLP": [layer_work["projections"] + layer_work["mlp"] for layer_work in layer_counts],
@@ -384,7 +384,7 @@ print("largest error of the average:", np.abs((half_one + half_two) / 2 - half_r
 # and others, 2022). Nothing is approximated.
 
 # %% nbgrader={"grade_id": "figure-blocks", "locked": true}
-figure = figures_cost.blocks_of_keys(n=4, m=10, block=4)
+figure = figures.blocks_of_keys(n=4, m=10, block=4)
 
 # %% [markdown]
 # **The trap.** Why `top` at all? Because $e^{1000}$ is infinite. All exponentials are taken relative to the
@@ -797,7 +797,7 @@ for tokens_held in memory_lengths:
     block_measured.append(held_bytes)
     largest_gap = np.abs(table_output - block_output).max()
     print(f"{tokens_held:5,} tokens: largest largest_gap of the outputs {largest_gap:.1e}")
-figure = figures_cost.growth(
+figure = figures.growth(
     memory_lengths,
     {"one table, predicted": table_predicted},
     points={"whole table, measured": table_measured, "blocks of 64, measured": block_measured},
@@ -838,7 +838,7 @@ print(f"largest error: {np.abs(half_joined - half_right).max():.0e}")
 # away by the joining itself.
 
 # %% nbgrader={"grade_id": "figure-merge", "locked": true}
-figure = figures_cost.merged_grid(rows=4, columns=6, merge=2)
+figure = figures.merged_grid(rows=4, columns=6, merge=2)
 
 # %% [markdown]
 # **The trap.** The patches come as one long list, row after row. Four patches in a row of that list are not
@@ -1058,7 +1058,7 @@ def time_layer(some_patches):
 unmerged = time_layer(camera_patches)
 two_by_two = time_layer(merge_patches(camera_patches, 20, 36, 2))
 expected_saving = saving(0, 2880, 2, 256, 4, 1024)
-figure = figures_cost.before_and_after(
+figure = figures.before_and_after(
     ["tokens (cache)", "attention", "whole layer"],
     [expected_saving["cache"], expected_saving["scores"], expected_saving["work"]],
     [unmerged[part] / two_by_two[part] for part in ("tokens", "attention", "layer")],

@@ -21,7 +21,7 @@
 # %% nbgrader={"grade_id": "imports", "locked": true}
 import numpy as np
 
-from minitx import figures_heads
+from minitx import figures
 from minitx.course import check
 
 # %% [markdown]
@@ -37,7 +37,7 @@ from minitx.course import check
 # own* features of each.
 
 # %% nbgrader={"grade_id": "figure-split", "locked": true}
-figure = figures_heads.split_of_heads(n=3, n_heads=3, head_dim=2)
+figure = figures.split_of_heads(n=3, n_heads=3, head_dim=2)
 
 # %% [markdown]
 # In arrays, `x` of shape `(batch, n, d)` becomes `(batch, heads, n, d / heads)`. Afterwards the heads are put
@@ -177,7 +177,7 @@ for n_heads in (1, 2, 6, 12):
 # and others 2023).
 
 # %% nbgrader={"grade_id": "figure-groups", "locked": true}
-figure = figures_heads.grouped_queries(n_heads=6, n_kv_heads=2)
+figure = figures.grouped_queries(n_heads=6, n_kv_heads=2)
 
 # %% [markdown]
 # **The trap.** Neighbours share. Of six heads of queries and two of keys, heads 0, 1 and 2 read keys 0. NumPy
@@ -650,7 +650,7 @@ check.array("mlp", mlp(x[:, ::-1].copy(), w), np.array([alone[::-1]]), axes=MERG
 # each sublayer reads it and adds its share. Where does the norm go? There are two orders.
 
 # %% nbgrader={"grade_id": "figure-blocks", "locked": true}
-figure = figures_heads.two_blocks()
+figure = figures.two_blocks()
 
 # %% [markdown]
 # - **Pre-norm** (GPT-2, Llama, Alpamayo-R1's backbone): `x + sublayer(norm(x))`. The norm stands on the side
@@ -862,7 +862,7 @@ for norm_order in ("pre", "post"):
         f"{norm_order}-norm: after 25 blocks the cosine between a token and what it was is"
         f" {cosines.mean():.2f}"
     )
-figure = figures_heads.stream_sizes(depth_sizes)
+figure = figures.stream_sizes(depth_sizes)
 
 # %% [markdown]
 # In post-norm every token is brought back to one size after each sublayer, and at every one of these norms

@@ -20,7 +20,7 @@
 # %% nbgrader={"grade_id": "imports", "locked": true}
 import numpy as np
 
-from minitx import figures_order
+from minitx import figures
 from minitx.course import check
 
 # %% [markdown]
@@ -180,7 +180,7 @@ def self_attention(tokens):
 new_order = np.array([2, 4, 0, 1, 3])
 read_before = self_attention(user_tokens)
 read_after = self_attention(user_tokens[new_order])
-figure = figures_order.tables_side_by_side(
+figure = figures.tables_side_by_side(
     [read_before, read_after],
     ["outputs, tokens as they came", "outputs, tokens shuffled"],
     [road_users, [road_users[token] for token in new_order]],
@@ -462,9 +462,7 @@ check.array("sinusoids", sinusoids(positions, 6), clock_hands(positions, 6), axe
 
 # %% nbgrader={"grade_id": "watch-sinusoids", "locked": true}
 code_table = sinusoids(np.arange(400), 64)
-figure = figures_order.position_code(
-    code_table[:64], {start: code_table[start : start + 200] for start in (3, 50)}
-)
+figure = figures.position_code(code_table[:64], {start: code_table[start : start + 200] for start in (3, 50)})
 wide_codes = sinusoids(np.arange(101), 512)
 print(f"length squared of a code with d = 512: {wide_codes[100] @ wide_codes[100]:.6f}, which is d / 2")
 for start in (3, 50):
@@ -963,7 +961,7 @@ lane_real = corner_real.any(axis=1)[None]
 look_matrices = 0.5 * np.eye(2), lane_middle, lane_middle
 # Values that are the rows of an identity matrix give back the weights themselves.
 lane_weights = attend(0.5 * look_table[0], lane_reach @ lane_middle, np.eye(8), lane_real[0])
-figure = figures_order.map_with_weights(crossing, lane_weights[:, :6], list(look_names))
+figure = figures.map_with_weights(crossing, lane_weights[:, :6], list(look_names))
 read_places = read_map(look_table, lane_reach[None], lane_real, *look_matrices)[0]
 for look, (east, north) in zip(look_names, read_places, strict=True):
     print(f"{look:12s} reads, on average, a place {east:5.1f} m to the east and {north:5.1f} m to the north")

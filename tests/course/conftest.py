@@ -1,11 +1,26 @@
 """Notebooks as students have them: the release of a unit, with cells filled in."""
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
 
+from minitx import kernels
+from minitx.course import check
+
 ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(autouse=True)
+def put_back():
+    """Kernels, key and figures as a test found them."""
+    before = kernels.backend()
+    yield
+    check.use_key(b"practice")
+    kernels.use(before)
+    if "matplotlib.pyplot" in sys.modules:
+        sys.modules["matplotlib.pyplot"].close("all")
 
 
 @pytest.fixture

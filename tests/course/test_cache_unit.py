@@ -4,63 +4,20 @@ That every misconception is caught and every other style accepted, in the real s
 units in tests/autograder/test_units.py.
 """
 
-import warnings
-from pathlib import Path
-
 import numpy as np
 import pytest
 
-from minitx import Tensor, kernels, models, nn, no_grad
+from minitx import Tensor, models, nn, no_grad
 from minitx.cache import KVCache
-from minitx.course import check, inside
+from minitx.course import inside
 
 matplotlib = pytest.importorskip("matplotlib")
 matplotlib.use("Agg")
 plt = pytest.importorskip("matplotlib.pyplot")
-release = pytest.importorskip("autograder.release", reason="the course's notebooks are built with nbgrader")
-cells = pytest.importorskip("autograder.cells")
-subtests = pytest.importorskip("minitx.course.subtests")
+plainly = pytest.importorskip("plainly")
 
-UNIT = release.build(Path(__file__).parents[2] / "solutions" / "cache").spec
-TESTS = [
-    subtests.split(cell.source, grade_id=cell.grade_id, points=cell.points)
-    for cell in UNIT.cells
-    if cell.kind == "test"
-]
-
-
-@pytest.fixture(autouse=True)
-def put_back():
-    before = kernels.backend()
-    yield
-    check.use_key(b"practice")
-    kernels.use(before)
-    plt.close("all")
-
-
-def played(*shown, replaced=None):
-    """The notebook's names after its imports, its solution cells and the shown cells named."""
-    names = {"__name__": "notebook"}
-    for cell in UNIT.cells:
-        if cell.grade_id == "imports" or cell.kind == "solution" or cell.grade_id in shown:
-            exec((replaced or {}).get(cell.grade_id, cell.source), names)
-    return names
-
-
-def failures(names):
-    """{title: message} of the tests that fail with these names."""
-    failed = {}
-    for split in TESTS:
-        scope = dict(names)
-        exec(split.setup, scope)
-        for part in split.parts:
-            try:
-                with warnings.catch_warnings(), np.errstate(all="ignore"):
-                    warnings.simplefilter("ignore")
-                    exec(part.code, scope)
-            except Exception as error:
-                failed[part.title] = f"{type(error).__name__}: {error}"
-    return failed
+UNIT = plainly.Unit("cache")
+played, failures = UNIT.played, UNIT.failures
 
 
 def a_layer(seed=0, width=20, heads=4, kv_heads=2, head_dim=6):
@@ -68,35 +25,6 @@ def a_layer(seed=0, width=20, heads=4, kv_heads=2, head_dim=6):
     sizes = {"q": (width, heads * head_dim), "k": (width, kv_heads * head_dim)}
     sizes |= {"v": sizes["k"], "o": (heads * head_dim, width)}
     return {name: rng.normal(size=size) / 4 for name, size in sizes.items()}
-
-
-def test_points_add_up_and_hidden_tests_are_worth_most():
-    parts = [part for split in TESTS for part in split.parts]
-    assert UNIT.max_points == 20
-    assert sum(part.points for part in parts) == 16
-    assert sum(part.points for part in parts if part.hidden) > 0.65 * 16
-    assert all(part.hint for part in parts) and len({part.title for part in parts}) == len(parts)
-    names = {known.name for known in UNIT.misconceptions}
-    assert len(names) >= 12
-    assert {part.belief for part in parts if part.hidden} <= names
-    assert {known.replaces for known in UNIT.misconceptions} == {
-        cell.grade_id for cell in UNIT.cells if cell.kind == "solution"
-    }
-
-
-@pytest.mark.parametrize("key", [b"practice", b"another student", b"a third one"])
-def test_whatever_the_student_the_reference_passes_and_every_misconception_fails(key):
-    check.use_key(key)
-    assert failures(played()) == {}
-    for known in UNIT.misconceptions:
-        failed = failures(played(replaced={known.replaces: known.code}))
-        assert failed.get(known.caught_by, "").startswith("AssertionError: "), known.name
-
-
-def test_no_cell_that_only_shows_something_runs_in_the_grader():
-    kept = cells.without_shows(cells.cells_from_spec(UNIT, reference=True), UNIT)
-    provided = {cell.grade_id for cell in UNIT.cells if cell.kind == "provided"}
-    assert [cell.id for cell in kept if cell.id in provided] == ["imports"]
 
 
 def test_the_rows_are_those_of_the_corrected_formula_and_the_pages_for_a_prompt_of_one():
@@ -250,7 +178,7 @@ def test_the_students_cache_writes_what_a_model_writes_and_a_wrong_one_does_not(
     for model in small_models():
         result = inside.a_model(model, attention=names["YourCache"](64), prompt=[3, 1, 4, 1, 5], new_tokens=6)
         assert result.same and result.calls == 6 * len(model.blocks)
-    wrong = next(known for known in UNIT.misconceptions if known.name == "append-over-the-last")
+    wrong = next(known for known in UNIT.spec.misconceptions if known.name == "append-over-the-last")
     replaced = {"watch-inside": inside_without_the_run(), "append": wrong.code}
     names = played("watch-inside", replaced=replaced)
     for model in small_models():
@@ -260,7 +188,7 @@ def test_the_students_cache_writes_what_a_model_writes_and_a_wrong_one_does_not(
 
 def inside_without_the_run():
     """The cell with the wrapper, without its loop over models that may be missing."""
-    return next(cell.source for cell in UNIT.cells if cell.grade_id == "watch-inside").split(
+    return next(cell.source for cell in UNIT.spec.cells if cell.grade_id == "watch-inside").split(
         "for real_model"
     )[0]
 

@@ -4,95 +4,20 @@ That every misconception is caught and every other style accepted, in the real s
 units in tests/autograder/test_units.py.
 """
 
-import warnings
-from pathlib import Path
-
 import numpy as np
 import pytest
 
 import minitx.functional as F
-from minitx import kernels
-from minitx.course import check
 
 matplotlib = pytest.importorskip("matplotlib")
 matplotlib.use("Agg")
 plt = pytest.importorskip("matplotlib.pyplot")
-release = pytest.importorskip("autograder.release", reason="the course's notebooks are built with nbgrader")
-cells = pytest.importorskip("autograder.cells")
-subtests = pytest.importorskip("minitx.course.subtests")
+plainly = pytest.importorskip("plainly")
 
-from minitx import figures_causal  # noqa: E402
+from minitx import figures  # noqa: E402
 
-UNIT = release.build(Path(__file__).parents[2] / "solutions" / "causal").spec
-TESTS = [
-    subtests.split(cell.source, grade_id=cell.grade_id, points=cell.points)
-    for cell in UNIT.cells
-    if cell.kind == "test"
-]
-
-
-@pytest.fixture(autouse=True)
-def put_back():
-    before = kernels.backend()
-    yield
-    check.use_key(b"practice")
-    kernels.use(before)
-    plt.close("all")
-
-
-def played(*shown, replaced=None):
-    """The notebook's names after its imports, its solution cells and the shown cells named."""
-    names = {"__name__": "notebook"}
-    for cell in UNIT.cells:
-        if cell.grade_id == "imports" or cell.kind == "solution" or cell.grade_id in shown:
-            exec((replaced or {}).get(cell.grade_id, cell.source), names)
-    return names
-
-
-def failures(names):
-    """{title: message} of the tests that fail with these names."""
-    failed = {}
-    for split in TESTS:
-        scope = dict(names)
-        exec(split.setup, scope)
-        for part in split.parts:
-            try:
-                with warnings.catch_warnings():
-                    warnings.simplefilter("ignore")
-                    exec(part.code, scope)
-            except Exception as error:
-                failed[part.title] = f"{type(error).__name__}: {error}"
-    return failed
-
-
-def test_points_add_up_and_hidden_tests_are_worth_most():
-    parts = [part for split in TESTS for part in split.parts]
-    assert UNIT.max_points == 20
-    assert sum(part.points for part in parts) == 16
-    assert sum(part.points for part in parts if part.hidden) > 0.65 * 16
-    assert all(part.hint for part in parts) and len({part.title for part in parts}) == len(parts)
-    names = {known.name for known in UNIT.misconceptions}
-    assert len(names) >= 12
-    assert {part.belief for part in parts if part.hidden} <= names
-    assert {known.replaces for known in UNIT.misconceptions} == {
-        cell.grade_id for cell in UNIT.cells if cell.kind == "solution"
-    }
-
-
-@pytest.mark.parametrize("key", [b"practice", b"another student", b"a third one"])
-def test_whatever_the_student_the_reference_passes_and_every_misconception_fails(key):
-    check.use_key(key)
-    assert failures(played()) == {}
-    for known in UNIT.misconceptions:
-        failed = failures(played(replaced={known.replaces: known.code}))
-        assert failed.get(known.caught_by, "").startswith("AssertionError: "), known.name
-
-
-def test_no_cell_that_only_shows_something_runs_in_the_grader():
-    """A training run in the sandbox would take longer than all tests together."""
-    kept = cells.without_shows(cells.cells_from_spec(UNIT, reference=True), UNIT)
-    provided = {cell.grade_id for cell in UNIT.cells if cell.kind == "provided"}
-    assert [cell.id for cell in kept if cell.id in provided] == ["imports"]
+UNIT = plainly.Unit("causal")
+played, failures = UNIT.played, UNIT.failures
 
 
 def test_pi0_has_816_tokens_one_state_and_50_actions():
@@ -190,21 +115,21 @@ def test_the_experiment_shows_what_the_text_says(capsys):
 
 
 def test_the_figure_of_lessons_says_what_is_read_asked_and_hidden():
-    figure = figures_causal.predictions_at_once(["a", "bus", "stops", "here"])
+    figure = figures.predictions_at_once(["a", "bus", "stops", "here"])
     words = [text.get_text() for text in figure.axes[0].texts]
     assert words == [
         "position 0", "a", "bus?", "position 1", "a", "bus", "stops?", "position 2", "a", "bus", "stops", "here?",
     ]  # fmt: skip
     assert sum(bool(patch.get_hatch()) for patch in figure.axes[0].patches) == 3
     with pytest.raises(ValueError, match="at least 2 tokens, got 1"):
-        figures_causal.predictions_at_once(["a"])
+        figures.predictions_at_once(["a"])
 
 
 def test_the_figure_of_losses_tells_curves_apart_without_colour():
-    figure = figures_causal.loss_curves({"one": [3.0, 1.0], "two": [3.0, 0.1, 0.01]}, 0.5, "floor")
+    figure = figures.loss_curves({"one": [3.0, 1.0], "two": [3.0, 0.1, 0.01]}, 0.5, "floor")
     lines = figure.axes[0].lines
     assert len({line.get_linestyle() for line in lines[:2]}) == 2
     assert [text.get_text() for text in figure.axes[0].get_legend().get_texts()] == ["one", "two"]
     assert figure.axes[0].texts[0].get_text() == "floor 0.500"
     with pytest.raises(ValueError, match="up to 4 curves, got 5"):
-        figures_causal.loss_curves({str(i): [1.0] for i in range(5)}, 0.5, "floor")
+        figures.loss_curves({str(i): [1.0] for i in range(5)}, 0.5, "floor")

@@ -5,87 +5,27 @@ units in tests/autograder/test_units.py.
 """
 
 import warnings
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 import minitx.functional as F
 from minitx import kernels
-from minitx.course import check
 
 matplotlib = pytest.importorskip("matplotlib")
 matplotlib.use("Agg")
 plt = pytest.importorskip("matplotlib.pyplot")
-release = pytest.importorskip("autograder.release", reason="the course's notebooks are built with nbgrader")
-subtests = pytest.importorskip("minitx.course.subtests")
+plainly = pytest.importorskip("plainly")
 
-from minitx import figures_cost  # noqa: E402
+from minitx import figures  # noqa: E402
 
-UNIT = release.build(Path(__file__).parents[2] / "solutions" / "cost").spec
-TESTS = [
-    subtests.split(cell.source, grade_id=cell.grade_id, points=cell.points)
-    for cell in UNIT.cells
-    if cell.kind == "test"
-]
+UNIT = plainly.Unit("cost")
+played, failures = UNIT.played, UNIT.failures
 
 
 @pytest.fixture(autouse=True)
-def put_back():
-    before = kernels.backend()
+def without_compiling():
     kernels.use("numpy")
-    yield
-    check.use_key(b"practice")
-    kernels.use(before)
-    plt.close("all")
-
-
-def played(*shown, replaced=None):
-    """The notebook's names after its imports, its helper, its solution cells and the shown cells named."""
-    names = {"__name__": "notebook"}
-    for cell in UNIT.cells:
-        if cell.grade_id in ("imports", "helper-peak", *shown) or cell.kind == "solution":
-            exec((replaced or {}).get(cell.grade_id, cell.source), names)
-    return names
-
-
-def failures(names):
-    """{title: message} of the tests that fail with these names."""
-    failed = {}
-    for split in TESTS:
-        scope = dict(names)
-        exec(split.setup, scope)
-        for part in split.parts:
-            try:
-                with warnings.catch_warnings():
-                    warnings.simplefilter("ignore")
-                    exec(part.code, scope)
-            except Exception as error:
-                failed[part.title] = f"{type(error).__name__}: {error}"
-    return failed
-
-
-def test_points_add_up_and_hidden_tests_are_worth_most():
-    parts = [part for split in TESTS for part in split.parts]
-    assert UNIT.max_points == 20
-    assert sum(part.points for part in parts) == 16
-    assert sum(part.points for part in parts if part.hidden) > 0.65 * 16
-    assert all(part.hint for part in parts) and len({part.title for part in parts}) == len(parts)
-    names = {known.name for known in UNIT.misconceptions}
-    assert len(names) >= 12
-    assert {part.belief for part in parts if part.belief} <= names
-    assert {known.replaces for known in UNIT.misconceptions} == {
-        cell.grade_id for cell in UNIT.cells if cell.kind == "solution"
-    }
-
-
-@pytest.mark.parametrize("key", [b"practice", b"another student", b"a third one"])
-def test_whatever_the_student_the_reference_passes_and_every_misconception_fails(key):
-    check.use_key(key)
-    assert failures(played()) == {}
-    for known in UNIT.misconceptions:
-        failed = failures(played(replaced={known.replaces: known.code}))
-        assert failed.get(known.caught_by, "").startswith("AssertionError: "), known.name
 
 
 def test_a_right_answer_that_builds_the_whole_table_fails_the_test_of_memory_alone():
@@ -99,12 +39,12 @@ def test_a_right_answer_that_builds_the_whole_table_fails_the_test_of_memory_alo
         "    total = np.where(total > 0, total, 1)\n"
         "    return mixed / total[..., None], top + np.log(total)\n"
     )
-    failed = failures(played(replaced={"blocks": whole}))
+    failed = failures(played("helper-peak", replaced={"blocks": whole}))
     assert list(failed) == ["memory grows with the block, not with the number of keys"]
 
 
 def test_the_reference_warns_about_nothing():
-    names = played()
+    names = played("helper-peak")
     q, k, v = np.ones((1, 1, 4, 3)), np.full((1, 1, 2, 3), 1e4), np.ones((1, 1, 2, 5))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -117,7 +57,7 @@ def test_the_reference_warns_about_nothing():
 def test_attention_in_blocks_is_the_librarys_fused_attention(n, m, causal):
     rng = np.random.default_rng(n)
     q, k, v = (30 * rng.normal(size=(2, 3, size, 4)) for size in (n, m, m))
-    output, _ = played()["attention_in_blocks"](q, k, v, 3, causal=causal)
+    output, _ = played("helper-peak")["attention_in_blocks"](q, k, v, 3, causal=causal)
     fused = F.attention(q, k, v, causal=causal).numpy()
     assert np.allclose(output, fused, rtol=0, atol=1e-12 * np.abs(v).max())
 
@@ -125,7 +65,7 @@ def test_attention_in_blocks_is_the_librarys_fused_attention(n, m, causal):
 def test_the_log_sum_is_that_of_pytorch():
     torch = pytest.importorskip("torch", reason="PyTorch is the oracle here")
     q, k, v = np.random.default_rng(1).normal(size=(3, 2, 3, 6, 8))
-    output, log_sum = played()["attention_in_blocks"](q, k, v, 4)
+    output, log_sum = played("helper-peak")["attention_in_blocks"](q, k, v, 4)
     scores = torch.tensor(q) @ torch.tensor(k).transpose(-1, -2) / 8**0.5
     assert np.allclose(log_sum, torch.logsumexp(scores, dim=-1).numpy(), rtol=0, atol=1e-13)
     theirs = torch.nn.functional.scaled_dot_product_attention(*map(torch.tensor, (q, k, v)))
@@ -135,7 +75,7 @@ def test_the_log_sum_is_that_of_pytorch():
 def test_merging_is_pytorchs_pixel_unshuffle_with_the_features_last():
     torch = pytest.importorskip("torch", reason="PyTorch is the oracle here")
     image = np.random.default_rng(2).normal(size=(2, 6, 9, 4))
-    ours = played()["merge_patches"](image.reshape(2, 54, 4), 6, 9, 3)
+    ours = played("helper-peak")["merge_patches"](image.reshape(2, 54, 4), 6, 9, 3)
     theirs = torch.nn.functional.pixel_unshuffle(torch.tensor(image).permute(0, 3, 1, 2), 3)
     theirs = theirs.reshape(2, 4, 9, 2, 3).permute(0, 3, 4, 2, 1).reshape(2, 6, 36)
     assert np.array_equal(ours, theirs.numpy())
@@ -144,13 +84,13 @@ def test_merging_is_pytorchs_pixel_unshuffle_with_the_features_last():
 def test_an_image_of_320_by_576_is_180_tokens_and_16_of_them_are_2880():
     """NVlabs/alpamayo: patches of 16 pixels, joined two by two; four cameras with four frames each."""
     patches = np.zeros((16, (320 // 16) * (576 // 16), 3))
-    merged = played()["merge_patches"](patches, 20, 36, 2)
+    merged = played("helper-peak")["merge_patches"](patches, 20, 36, 2)
     assert patches.shape[:2] == (16, 720) and merged.shape == (16, 180, 12)
     assert merged.shape[0] * merged.shape[1] == 2880
 
 
 def test_the_numbers_about_cameras_are_those_of_the_text(capsys):
-    names = played("watch-cameras", "watch-car")
+    names = played("helper-peak", "watch-cameras", "watch-car")
     said = capsys.readouterr().out
     assert "4 cameras: 2,880 tokens,   265,420,800 scores in a layer,    531 MB" in said
     assert names["bytes_per_token"] == 147_456
@@ -159,7 +99,7 @@ def test_the_numbers_about_cameras_are_those_of_the_text(capsys):
 
 
 def test_break_even_and_shares_are_those_of_the_text(capsys):
-    names = played("watch-layer", "demo-doubling")
+    names = played("helper-peak", "watch-layer", "demo-doubling")
     assert names["break_even"](512, 2048) == 3072 and names["break_even"](4096, 12_288) == 20_480
     said = capsys.readouterr().out
     assert "50 words: attention is   1.6%" in said and " 3,072 words: attention is  50.0%" in said
@@ -169,7 +109,7 @@ def test_break_even_and_shares_are_those_of_the_text(capsys):
 
 def test_the_paper_s_own_comparison_breaks_even_at_the_width():
     """Vaswani et al. 2017, section 4 and table 1: n^2 d of self-attention against n d^2 of recurrence."""
-    costs = played()["attention_cost"]
+    costs = played("helper-peak")["attention_cost"]
     scores = [costs(1, 8, n, n, 64, 0, 4)["multiply_adds"] for n in (511, 512, 513)]
     assert [np.sign(score - n * 512**2) for score, n in zip(scores, (511, 512, 513), strict=True)] == [
         -1,
@@ -179,14 +119,14 @@ def test_the_paper_s_own_comparison_breaks_even_at_the_width():
 
 
 def test_the_average_of_halves_is_wrong_and_the_log_sums_mend_it(capsys):
-    names = played("demo-halves", "watch-halves")
+    names = played("helper-peak", "demo-halves", "watch-halves")
     right, first, second = names["half_right"], names["half_one"], names["half_two"]
     assert np.abs((first + second) / 2 - right).max() > 0.1
     assert np.abs(names["half_joined"] - right).max() < 1e-14
 
 
 def test_measured_memory_has_the_slopes_that_the_text_says(capsys):
-    names = played("demo-halves", "watch-memory")
+    names = played("helper-peak", "demo-halves", "watch-memory")
     lengths = np.log(names["memory_lengths"])
     slopes = {
         name: np.polyfit(lengths[1:], np.log(names[name][1:]), 1)[0]
@@ -202,34 +142,34 @@ def test_measured_memory_has_the_slopes_that_the_text_says(capsys):
 
 
 def test_the_figure_of_tables_says_how_many_scores():
-    figure = figures_cost.score_tables((2, 4))
+    figure = figures.score_tables((2, 4))
     assert [text.get_text() for text in figure.axes[0].texts] == ["2 tokens\n4 scores", "4 tokens\n16 scores"]
 
 
 def test_the_figure_of_growth_tells_curves_apart_without_colour_and_refuses_what_does_not_fit():
-    figure = figures_cost.growth([1, 2], {"a": [1, 2], "b": [1, 4]}, points={"c": [1, 3]}, unit="bytes")
+    figure = figures.growth([1, 2], {"a": [1, 2], "b": [1, 4]}, points={"c": [1, 3]}, unit="bytes")
     lines = figure.axes[0].lines
     assert len({(line.get_linestyle(), line.get_marker()) for line in lines}) == 3
     with pytest.raises(ValueError, match="a: 3 values were given for 2 lengths"):
-        figures_cost.growth([1, 2], {"a": [1, 2, 3]}, unit="bytes")
+        figures.growth([1, 2], {"a": [1, 2, 3]}, unit="bytes")
     with pytest.raises(ValueError, match="up to 4 curves, got 5"):
-        figures_cost.growth([1], {str(i): [1] for i in range(5)}, unit="bytes")
+        figures.growth([1], {str(i): [1] for i in range(5)}, unit="bytes")
 
 
 def test_the_figure_of_blocks_names_every_block_and_the_figure_of_merging_every_patch():
-    words = [text.get_text() for text in figures_cost.blocks_of_keys(4, 10, 4).axes[0].texts]
+    words = [text.get_text() for text in figures.blocks_of_keys(4, 10, 4).axes[0].texts]
     assert [word for word in words if word.startswith("keys")] == [
         "keys 0 to 3",
         "keys 4 to 7",
         "keys 8 to 9",
     ]
     assert words.count("top\ntotal\nmixed") == 3
-    words = [text.get_text() for text in figures_cost.merged_grid(4, 6, 2).axes[0].texts]
+    words = [text.get_text() for text in figures.merged_grid(4, 6, 2).axes[0].texts]
     first = words.index("token 0")
     assert words[first + 1 : first + 5] == ["0", "1", "6", "7"]
     assert all(words.count(str(patch)) == 2 for patch in range(24))
 
 
 def test_the_figure_of_bars_shows_its_numbers():
-    figure = figures_cost.before_and_after(["x"], [4.0], [3.5])
+    figure = figures.before_and_after(["x"], [4.0], [3.5])
     assert [text.get_text() for text in figure.axes[0].texts] == [" 4.0", " 3.5"]

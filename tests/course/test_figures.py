@@ -136,8 +136,8 @@ def test_figures_are_light_cards_on_every_page():
         ax = figures.attention_heatmap(np.eye(3), title="weights")
     for one in (figure, ax.figure):
         assert one.get_facecolor() == (1.0, 1.0, 1.0, 1.0)
-        assert one.axes[0].title.get_color() == figures.INK
-        assert {tick.get_color() for tick in one.axes[0].get_xticklabels()} == {figures.INK}
+        assert one.axes[0].title.get_color() == figures.style.INK
+        assert {tick.get_color() for tick in one.axes[0].get_xticklabels()} == {figures.style.INK}
 
 
 def test_drawing_puts_back_its_own_settings_and_no_others(monkeypatch):

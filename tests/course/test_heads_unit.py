@@ -5,85 +5,23 @@ units in tests/autograder/test_units.py.
 """
 
 import warnings
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 import minitx.functional as F
-from minitx import kernels, models, nn
-from minitx.course import check, inside
+from minitx import models, nn
+from minitx.course import inside
 
 matplotlib = pytest.importorskip("matplotlib")
 matplotlib.use("Agg")
 plt = pytest.importorskip("matplotlib.pyplot")
-release = pytest.importorskip("autograder.release", reason="the course's notebooks are built with nbgrader")
-subtests = pytest.importorskip("minitx.course.subtests")
+plainly = pytest.importorskip("plainly")
 
-from minitx import figures_heads  # noqa: E402
+from minitx import figures  # noqa: E402
 
-UNIT = release.build(Path(__file__).parents[2] / "solutions" / "heads").spec
-TESTS = [
-    subtests.split(cell.source, grade_id=cell.grade_id, points=cell.points)
-    for cell in UNIT.cells
-    if cell.kind == "test"
-]
-
-
-@pytest.fixture(autouse=True)
-def put_back():
-    before = kernels.backend()
-    yield
-    check.use_key(b"practice")
-    kernels.use(before)
-    plt.close("all")
-
-
-def played(*shown, replaced=None):
-    """The notebook's names after its imports, its solution cells and the shown cells named."""
-    names = {"__name__": "notebook"}
-    for cell in UNIT.cells:
-        if cell.grade_id == "imports" or cell.kind == "solution" or cell.grade_id in shown:
-            exec((replaced or {}).get(cell.grade_id, cell.source), names)
-    return names
-
-
-def failures(names):
-    """{title: message} of the tests that fail with these names; test cells share theirs, as in the grader."""
-    failed, scope = {}, dict(names)
-    for split in TESTS:
-        exec(split.setup, scope)
-        for part in split.parts:
-            try:
-                with warnings.catch_warnings():
-                    warnings.simplefilter("ignore")
-                    exec(part.code, scope)
-            except Exception as error:
-                failed[part.title] = f"{type(error).__name__}: {error}"
-    return failed
-
-
-def test_points_add_up_and_hidden_tests_are_worth_most():
-    parts = [part for split in TESTS for part in split.parts]
-    assert UNIT.max_points == 20
-    assert sum(part.points for part in parts) == 16
-    assert sum(part.points for part in parts if part.hidden) > 0.65 * 16
-    assert all(part.hint for part in parts) and len({part.title for part in parts}) == len(parts)
-    names = {known.name for known in UNIT.misconceptions}
-    assert len(names) >= 12
-    assert {part.belief for part in parts if part.hidden} <= names
-    assert {known.replaces for known in UNIT.misconceptions} == {
-        cell.grade_id for cell in UNIT.cells if cell.kind == "solution"
-    }
-
-
-@pytest.mark.parametrize("key", [b"practice", b"another student", b"a third one"])
-def test_whatever_the_student_the_reference_passes_and_every_misconception_fails(key):
-    check.use_key(key)
-    assert failures(played()) == {}
-    for known in UNIT.misconceptions:
-        failed = failures(played(replaced={known.replaces: known.code}))
-        assert failed.get(known.caught_by, "").startswith("AssertionError: "), known.name
+UNIT = plainly.Unit("heads")
+played, failures = UNIT.played, UNIT.failures
 
 
 def test_the_reference_warns_about_nothing():
@@ -224,24 +162,24 @@ def test_attend_runs_inside_a_model_and_tile_is_found_out():
     config = models.LlamaConfig(60, 40, n_layers=2, n_heads=6, n_kv_heads=2, d_model=48, d_ff=64)
     model = models.Llama(config, rng=5)
     assert inside.a_model(model, attention=names["attend"], prompt=[5, 9, 2], new_tokens=10).same
-    tiled = next(known for known in UNIT.misconceptions if known.name == "tile-for-repeat")
+    tiled = next(known for known in UNIT.spec.misconceptions if known.name == "tile-for-repeat")
     names = played(replaced={"attend": tiled.code})
     result = inside.a_model(model, attention=names["attend"], prompt=[5, 9, 2], new_tokens=10)
     assert not result.same and "layer 0" in result.difference
 
 
 def test_the_figures_say_what_they_show_and_refuse_what_does_not_fit():
-    words = [text.get_text() for text in figures_heads.split_of_heads(3, 3, 2).axes[0].texts]
+    words = [text.get_text() for text in figures.split_of_heads(3, 3, 2).axes[0].texts]
     assert words[words.index("head 0") - 6 : words.index("head 0")] == ["0", "1", "6", "7", "12", "13"]
-    words = [text.get_text() for text in figures_heads.grouped_queries(6, 2).axes[0].texts]
+    words = [text.get_text() for text in figures.grouped_queries(6, 2).axes[0].texts]
     assert sum(word.startswith("queries") for word in words) == 6
     assert sum(word.startswith("keys and values") for word in words) == 2
     with pytest.raises(ValueError, match="multiple of n_kv_heads, got 5 and 2"):
-        figures_heads.grouped_queries(5, 2)
-    pre, post = ([text.get_text() for text in ax.texts] for ax in figures_heads.two_blocks().axes)
+        figures.grouped_queries(5, 2)
+    pre, post = ([text.get_text() for text in ax.texts] for ax in figures.two_blocks().axes)
     assert [word for word in pre if word] == ["x", "norm", "attention", "+", "norm", "MLP", "+"]
     assert [word for word in post if word] == ["x", "attention", "+", "norm", "MLP", "+", "norm"]
-    lines = figures_heads.stream_sizes({"a": [1, 2], "b": [1, 3]}).axes[0].lines
+    lines = figures.stream_sizes({"a": [1, 2], "b": [1, 3]}).axes[0].lines
     assert len({(line.get_linestyle(), line.get_marker()) for line in lines[:2]}) == 2
     with pytest.raises(ValueError, match="up to 3 curves, got 4"):
-        figures_heads.stream_sizes({str(i): [1] for i in range(4)})
+        figures.stream_sizes({str(i): [1] for i in range(4)})

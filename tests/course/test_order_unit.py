@@ -5,91 +5,21 @@ units in tests/autograder/test_units.py.
 """
 
 import re
-import warnings
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 import minitx.functional as F
-from minitx.course import check
 
 matplotlib = pytest.importorskip("matplotlib")
 matplotlib.use("Agg")
 plt = pytest.importorskip("matplotlib.pyplot")
-release = pytest.importorskip("autograder.release", reason="the course's notebooks are built with nbgrader")
-cells = pytest.importorskip("autograder.cells")
-subtests = pytest.importorskip("minitx.course.subtests")
+plainly = pytest.importorskip("plainly")
 
-from minitx import figures_order  # noqa: E402
+from minitx import figures  # noqa: E402
 
-UNIT = release.build(Path(__file__).parents[2] / "solutions" / "order").spec
-TESTS = [
-    subtests.split(cell.source, grade_id=cell.grade_id, points=cell.points)
-    for cell in UNIT.cells
-    if cell.kind == "test"
-]
-
-
-@pytest.fixture(autouse=True)
-def put_back():
-    yield
-    check.use_key(b"practice")
-    plt.close("all")
-
-
-def played(*shown, replaced=None):
-    """The notebook's names after its imports, its solution cells and the shown cells named."""
-    names = {"__name__": "notebook"}
-    for cell in UNIT.cells:
-        if cell.grade_id == "imports" or cell.kind == "solution" or cell.grade_id in shown:
-            exec((replaced or {}).get(cell.grade_id, cell.source), names)
-    return names
-
-
-def failures(names):
-    """{title: message} of the tests that fail with these names."""
-    failed = {}
-    for split in TESTS:
-        scope = dict(names)
-        exec(split.setup, scope)
-        for part in split.parts:
-            try:
-                with warnings.catch_warnings():
-                    warnings.simplefilter("ignore")
-                    exec(part.code, scope)
-            except Exception as error:
-                failed[part.title] = f"{type(error).__name__}: {error}"
-    return failed
-
-
-def test_points_add_up_and_hidden_tests_are_worth_most():
-    parts = [part for split in TESTS for part in split.parts]
-    assert UNIT.max_points == 20
-    assert sum(part.points for part in parts) == 16
-    assert sum(part.points for part in parts if part.hidden) > 0.65 * 16
-    assert all(part.hint for part in parts) and len({part.title for part in parts}) == len(parts)
-    names = {known.name for known in UNIT.misconceptions}
-    assert len(names) >= 12
-    assert {part.belief for part in parts if part.hidden} <= names
-    assert {known.replaces for known in UNIT.misconceptions} == {
-        cell.grade_id for cell in UNIT.cells if cell.kind == "solution"
-    }
-
-
-@pytest.mark.parametrize("key", [b"practice", b"another student", b"a third one"])
-def test_whatever_the_student_the_reference_passes_and_every_misconception_fails(key):
-    check.use_key(key)
-    assert failures(played()) == {}
-    for known in UNIT.misconceptions:
-        failed = failures(played(replaced={known.replaces: known.code}))
-        assert failed.get(known.caught_by, "").startswith("AssertionError: "), known.name
-
-
-def test_no_cell_that_only_shows_something_runs_in_the_grader():
-    kept = cells.without_shows(cells.cells_from_spec(UNIT, reference=True), UNIT)
-    provided = {cell.grade_id for cell in UNIT.cells if cell.kind == "provided"}
-    assert [cell.id for cell in kept if cell.id in provided] == ["imports"]
+UNIT = plainly.Unit("order")
+played, failures = UNIT.played, UNIT.failures
 
 
 def test_attend_is_the_attention_of_the_library():
@@ -239,8 +169,8 @@ def test_the_map_shows_each_reader_where_it_looks(capsys):
 
 def test_figures_refuse_what_does_not_fit():
     with pytest.raises(ValueError, match=r"2 labelled rows, got the shape \(3, 4\)"):
-        figures_order.tables_side_by_side([np.ones((3, 4))], ["a"], [["x", "y"]])
+        figures.tables_side_by_side([np.ones((3, 4))], ["a"], [["x", "y"]])
     with pytest.raises(ValueError, match=r"\(reader 1, polyline 1\), got \(2, 1\)"):
-        figures_order.map_with_weights([[(0, 0), (1, 1)]], np.ones((2, 1)), ["a"])
+        figures.map_with_weights([[(0, 0), (1, 1)]], np.ones((2, 1)), ["a"])
     with pytest.raises(ValueError, match="up to 3 curves, got 4"):
-        figures_order.position_code(np.ones((2, 2)), {i: np.ones((2, 2)) for i in range(4)})
+        figures.position_code(np.ones((2, 2)), {i: np.ones((2, 2)) for i in range(4)})

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from minitx.figures import BAR, INK, LINE, QUIET, _plain, _pyplot
+from minitx.figures.style import BAR, INK, LINE, QUIET, plain, pyplot
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -26,7 +26,7 @@ def tables_side_by_side(
                 f"expected a table with {len(labels)} labelled rows, got the shape {array.shape}"
             )
     top = max(float(np.abs(array).max()) for array in arrays)
-    with _pyplot() as plt:
+    with pyplot() as plt:
         rows, columns = arrays[0].shape
         size = (len(arrays) * (0.75 * columns + 1.6), 0.5 * rows + 1.0)
         figure, panels = plt.subplots(1, len(arrays), figsize=size, squeeze=False)
@@ -53,7 +53,7 @@ def position_code(table: Any, starts: Mapping[int, Any]) -> Figure:
     dashes = ("-", "--", ":")
     if len(starts) > len(dashes):
         raise ValueError(f"position_code draws up to {len(dashes)} curves, got {len(starts)}")
-    with _pyplot() as plt:
+    with pyplot() as plt:
         figure, (left, right) = plt.subplots(1, 2, figsize=(9.5, 3.8))
         picture = left.imshow(table, cmap="PuOr", vmin=-1, vmax=1, aspect="auto")
         left.set_xlabel("feature")
@@ -65,7 +65,7 @@ def position_code(table: Any, starts: Mapping[int, Any]) -> Figure:
         right.set_xlabel("distance in places")
         right.set_ylabel("dot product of two codes")
         right.legend(frameon=False)
-        _plain(right)
+        plain(right)
         figure.tight_layout(w_pad=2)
     return figure
 
@@ -81,7 +81,7 @@ def map_with_weights(
     if weights.shape != (len(titles), len(polylines)):
         wanted = f"(reader {len(titles)}, polyline {len(polylines)})"
         raise ValueError(f"weights must have the shape {wanted}, got {weights.shape}")
-    with _pyplot() as plt:
+    with pyplot() as plt:
         figure, panels = plt.subplots(1, len(titles), figsize=(3.5 * len(titles), 3.9), squeeze=False)
         for ax, shares, title in zip(panels[0], weights, titles, strict=True):
             for line, share in zip(polylines, shares, strict=True):
@@ -99,7 +99,7 @@ def map_with_weights(
             ax.set_xticks([-10, 0, 10])
             ax.set_yticks([-10, 0, 10])
             ax.tick_params(colors=QUIET)
-            _plain(ax)
+            plain(ax)
             ax.set_xlabel("metres to the east")
         panels[0][0].set_ylabel("metres to the north")
         figure.tight_layout()

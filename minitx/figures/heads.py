@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from minitx.figures import BAR, INK, KEY, LINE, OUTPUT, QUERY, SCORE, VALUE, _plain, _pyplot
+from minitx.figures.style import BAR, INK, KEY, LINE, OUTPUT, QUERY, SCORE, VALUE, plain, pyplot
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -19,7 +19,7 @@ TINTS = (QUERY, KEY, VALUE, OUTPUT, SCORE)
 
 def split_of_heads(n: int = 3, n_heads: int = 3, head_dim: int = 2) -> Figure:
     """x (n, d) with numbered entries, tinted by head, and the heads (n, head_dim) that it is split into."""
-    with _pyplot() as plt:
+    with pyplot() as plt:
         figure, ax = plt.subplots(figsize=(9.0, 0.55 * n + 1.6))
         wide = n_heads * head_dim
         numbers = np.arange(n * wide).reshape(n, wide)
@@ -46,7 +46,7 @@ def grouped_queries(n_heads: int = 6, n_kv_heads: int = 2) -> Figure:
         raise ValueError(f"n_heads must be a multiple of n_kv_heads, got {n_heads} and {n_kv_heads}.")
     group = n_heads // n_kv_heads
     box = {"boxstyle": "round,pad=0.4", "edgecolor": LINE}
-    with _pyplot() as plt:
+    with pyplot() as plt:
         figure, ax = plt.subplots(figsize=(9.0, 2.4))
         for head in range(n_heads):
             below = (head // group + 0.5) * group - 0.5
@@ -70,7 +70,7 @@ def two_blocks() -> Figure:
         "pre-norm": ("norm", "attention", "+", "norm", "MLP", "+"),
         "post-norm": ("attention", "+", "norm", "MLP", "+", "norm"),
     }
-    with _pyplot() as plt:
+    with pyplot() as plt:
         figure, panels = plt.subplots(2, 1, figsize=(9.0, 4.2))
         for ax, (name, parts) in zip(panels, orders.items(), strict=True):
             _stream(ax, parts)
@@ -106,7 +106,7 @@ def stream_sizes(curves: Mapping[str, Sequence[float]]) -> Figure:
     styles = ((BAR, "-", "o"), (DARK, "--", "s"), (INK, ":", "^"))
     if len(curves) > len(styles):
         raise ValueError(f"stream_sizes draws up to {len(styles)} curves, got {len(curves)}")
-    with _pyplot() as plt:
+    with pyplot() as plt:
         figure, ax = plt.subplots(figsize=(8.0, 3.4))
         for (name, sizes), (colour, dashes, shape) in zip(curves.items(), styles, strict=False):
             ax.plot(range(len(sizes)), sizes, dashes, marker=shape, color=colour, label=name, markersize=5)
@@ -115,7 +115,7 @@ def stream_sizes(curves: Mapping[str, Sequence[float]]) -> Figure:
         ax.set_ylabel("root mean square")
         ax.legend(frameon=False)
         ax.grid(axis="y", color=SCORE)
-        _plain(ax)
+        plain(ax)
         figure.tight_layout()
     return figure
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from minitx.figures import BAR, INK, KEY, LINE, QUIET, SCORE, _plain, _pyplot
+from minitx.figures.style import BAR, INK, KEY, LINE, QUIET, SCORE, plain, pyplot
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -26,7 +26,7 @@ def predictions_at_once(tokens: Sequence[str]) -> Figure:
     if n < 2:
         raise ValueError(f"predictions_at_once needs at least 2 tokens, got {n}")
     wide = max(1.0, max(len(token) for token in tokens) * 0.13 + 0.35)
-    with _pyplot() as plt:
+    with pyplot() as plt:
         figure, ax = plt.subplots(figsize=(wide * n + 1.9, 0.5 * (n - 1) + 0.9))
         for row in range(n - 1):
             ax.text(-0.15, row, f"position {row}", ha="right", va="center", color=QUIET)
@@ -58,7 +58,7 @@ def loss_curves(curves: Mapping[str, Sequence[float]], floor: float, floor_label
     styles = ((BAR, "-"), (DARK, "--"), (INK, ":"), (QUIET, "-."))
     if len(curves) > len(styles):
         raise ValueError(f"loss_curves draws up to {len(styles)} curves, got {len(curves)}")
-    with _pyplot() as plt:
+    with pyplot() as plt:
         figure, ax = plt.subplots(figsize=(8.0, 3.6))
         for (name, losses), (colour, dashes) in zip(curves.items(), styles, strict=False):
             steps = np.arange(1, len(losses) + 1)
@@ -70,6 +70,6 @@ def loss_curves(curves: Mapping[str, Sequence[float]], floor: float, floor_label
         ax.set_xlabel("training step")
         ax.set_ylabel("training loss")
         ax.legend(frameon=False, loc="lower left")
-        _plain(ax)
+        plain(ax)
         figure.tight_layout()
     return figure

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from minitx.figures import BAR, INK, KEY, LINE, OUTPUT, QUERY, QUIET, SCORE, VALUE, _plain, _pyplot
+from minitx.figures.style import BAR, INK, KEY, LINE, OUTPUT, QUERY, QUIET, SCORE, VALUE, plain, pyplot
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -19,7 +19,7 @@ def shapes_from_tokens(n: int = 6, d_model: int = 512, d_k: int = 64) -> Figure:
     Widths follow the logarithm of the sizes: 512 columns beside 6 rows could not be seen.
     """
     wide, narrow, square = 3.4, 1.5, 1.5
-    with _pyplot() as plt:
+    with pyplot() as plt:
         figure, ax = plt.subplots(figsize=(10, 5.2))
         _box(ax, (0.0, 2.2), wide, square, "#eeeeee", "X", f"n x {d_model}", "the tokens")
         parts = (("Q", QUERY, 4.4), ("K", KEY, 2.2), ("V", VALUE, 0.0))
@@ -51,7 +51,7 @@ def cache_against_recomputing(tokens: int = 100, prompt: int = 1, shown: int = 7
     """
     g = np.arange(1, tokens + 1)
     again, cached = g * prompt + g * (g - 1) // 2, prompt + g - 1
-    with _pyplot() as plt:
+    with pyplot() as plt:
         figure, (left, right) = plt.subplots(1, 2, figsize=(10, 4.2), gridspec_kw={"width_ratios": [1, 1.25]})
         for x, colour, name in ((0.0, KEY, "keys"), (3.2, VALUE, "values")):
             for i in range(shown):
@@ -88,7 +88,7 @@ def cache_against_recomputing(tokens: int = 100, prompt: int = 1, shown: int = 7
         right.set_xlabel("tokens generated")
         right.set_ylabel("rows through one key projection")
         right.legend(frameon=False, loc="upper left")
-        _plain(right)
+        plain(right)
         figure.tight_layout(w_pad=2)
     return figure
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from minitx.figures import BAR, INK, KEY, LINE, OUTPUT, QUERY, QUIET, SCORE, VALUE, _plain, _pyplot
+from minitx.figures.style import BAR, INK, KEY, LINE, OUTPUT, QUERY, QUIET, SCORE, VALUE, plain, pyplot
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -23,7 +23,7 @@ def score_tables(sizes: Sequence[int]) -> Figure:
     from matplotlib.patches import Rectangle  # noqa: PLC0415
 
     gap = 0.3 * max(sizes)
-    with _pyplot() as plt:
+    with pyplot() as plt:
         figure, ax = plt.subplots(figsize=(9.0, 3.6))
         x = 0.0
         for n in sizes:
@@ -61,7 +61,7 @@ def growth(
     if len(curves) > len(DASHES) or len(points) > len(MARKS):
         raise ValueError(f"growth draws up to {len(DASHES)} curves, got {len(curves)} and {len(points)}")
     colours = (BAR, DARK, INK, QUIET)
-    with _pyplot() as plt:
+    with pyplot() as plt:
         figure, ax = plt.subplots(figsize=(8.0, 4.0))
         for (name, numbers), colour, dashes in zip(curves.items(), colours, DASHES, strict=False):
             ax.plot(lengths, numbers, color=colour, linestyle=dashes, linewidth=2, label=name)
@@ -76,7 +76,7 @@ def growth(
         ax.set_xlabel("tokens")
         ax.set_ylabel(unit)
         ax.legend(frameon=False, loc="upper left")
-        _plain(ax)
+        plain(ax)
         figure.tight_layout()
     return figure
 
@@ -85,7 +85,7 @@ def blocks_of_keys(n: int = 4, m: int = 10, block: int = 4) -> Figure:
     """A table of scores of which one block of keys at a time is built, and the state carried along."""
     from matplotlib.patches import Rectangle  # noqa: PLC0415
 
-    with _pyplot() as plt:
+    with pyplot() as plt:
         figure, ax = plt.subplots(figsize=(9.0, 3.9))
         x, states = 2.0, []
         for first in range(0, m, block):
@@ -135,7 +135,7 @@ def merged_grid(rows: int = 4, columns: int = 6, merge: int = 2) -> Figure:
     """A grid of numbered patches, squares of merge times merge framed, and the tokens that they become."""
     from matplotlib.patches import Rectangle  # noqa: PLC0415
 
-    with _pyplot() as plt:
+    with pyplot() as plt:
         figure, ax = plt.subplots(figsize=(9.0, 3.4))
         for i in range(rows):
             for j in range(columns):
@@ -165,7 +165,7 @@ def merged_grid(rows: int = 4, columns: int = 6, merge: int = 2) -> Figure:
 def before_and_after(names: Sequence[str], predicted: Sequence[float], measured: Sequence[float]) -> Figure:
     """Pairs of bars: how many times less was predicted, and how many times less was measured."""
     places = np.arange(len(names))
-    with _pyplot() as plt:
+    with pyplot() as plt:
         figure, ax = plt.subplots(figsize=(7.5, 0.8 * len(names) + 1.3))
         for shift, numbers, colour, hatch, word in (
             (-0.2, predicted, QUERY, "", "predicted"),
@@ -179,6 +179,6 @@ def before_and_after(names: Sequence[str], predicted: Sequence[float], measured:
         ax.set_xlim(0, 1.15 * max(*predicted, *measured))
         ax.set_xlabel("times less")
         ax.legend(frameon=False, loc="lower right")
-        _plain(ax)
+        plain(ax)
         figure.tight_layout()
     return figure

@@ -1,42 +1,17 @@
-"""The course's figures, drawn with matplotlib, which is imported only when a figure is drawn.
-
-Each figure is a white card with dark text, so that it reads the same on a light and on a dark page.
-Colour is never the only sign: cells carry their numbers, hidden cells are hatched.
-"""
+"""One head's lookup, shapes, scale and weights, and masks."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from minitx.figures.style import BAR, INK, KEY, LINE, OUTPUT, QUERY, QUIET, SCORE, VALUE, plain, pyplot
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-
-INK = "#1b1f24"
-QUIET = "#57606a"
-LINE = "#8c959f"
-QUERY, KEY, VALUE, SCORE, OUTPUT = "#cfe3ff", "#ffe0b8", "#d3f0d3", "#e6e6ea", "#f3d3ea"
-BAR = "#2f6db5"
-STYLE = {
-    "figure.facecolor": "white",
-    "savefig.facecolor": "white",
-    "axes.facecolor": "white",
-    "figure.dpi": 100,
-    "font.size": 11,
-    "text.color": INK,
-    "axes.labelcolor": INK,
-    "axes.edgecolor": LINE,
-    "axes.titlecolor": INK,
-    "axes.titlesize": 12,
-    "xtick.color": INK,
-    "ytick.color": INK,
-    "hatch.linewidth": 0.8,
-    "hatch.color": LINE,
-}
 
 
 def hard_and_soft_lookup(scores: Any, values: Any, labels: Sequence[str], unit: str = "") -> Figure:
@@ -48,7 +23,7 @@ def hard_and_soft_lookup(scores: Any, values: Any, labels: Sequence[str], unit: 
     hard = np.zeros_like(scores)
     hard[scores.argmax()] = 1.0
     lines = [f"{label}  ({value:g}{unit})" for label, value in zip(labels, values, strict=True)]
-    with _pyplot() as plt:
+    with pyplot() as plt:
         figure, panels = plt.subplots(1, 2, figsize=(9.5, 0.5 * len(scores) + 1.9), sharey=True)
         kinds = (("Hard lookup: one key wins", hard), ("Soft lookup: every key has a say", _softmax(scores)))
         for ax, (title, weights) in zip(panels, kinds, strict=True):
@@ -70,7 +45,7 @@ def shapes_in_one_head(n: int = 3, m: int = 5, d_k: int = 4, d_v: int = 2) -> Fi
     output = (*output, ("output", OUTPUT, ("n", n), ("d_v", d_v)))
     first, second = max(n, d_k), max(n, m)
     below = first + 4.6  # where the second row of boxes starts
-    with _pyplot() as plt:
+    with pyplot() as plt:
         figure, ax = plt.subplots(figsize=(9.5, 4.9))
         end = _product(ax, (0.0, 0.0), first, scores)
         far = _product(ax, (end - m, below), second, output)
@@ -95,7 +70,7 @@ def shapes_in_one_head(n: int = 3, m: int = 5, d_k: int = 4, d_v: int = 2) -> Fi
 
 def scale_and_saturation(d_ks: Sequence[int] = (4, 64, 1024), n_keys: int = 8, seed: int = 3) -> Figure:
     """Weights of one random query over random keys, for several sizes d_k, without and with the scale."""
-    with _pyplot() as plt:
+    with pyplot() as plt:
         figure, panels = plt.subplots(2, len(d_ks), figsize=(9.5, 4.6), sharex=True, sharey=True)
         for column, d_k in enumerate(d_ks):
             rng = np.random.default_rng(seed)
@@ -107,7 +82,7 @@ def scale_and_saturation(d_ks: Sequence[int] = (4, 64, 1024), n_keys: int = 8, s
                 ax.set_title(f"d_k = {d_k}, {word}\nlargest weight {weights.max():.2f}", fontsize=11)
                 ax.set_ylim(0, 1.05)
                 ax.set_xticks(range(n_keys))
-                _plain(ax)
+                plain(ax)
         for ax in panels[-1]:
             ax.set_xlabel("key")
         for ax in panels[:, 0]:
@@ -140,7 +115,7 @@ def attention_heatmap(
                 f"{len(labels)} {axis} labels were given for weights of shape (query {n}, key {m}); "
                 "are the two axes swapped?"
             )
-    with _pyplot() as plt:
+    with pyplot() as plt:
         if ax is not None:
             _heatmap(ax, weights, query_labels, key_labels, title)
             return ax
@@ -158,7 +133,7 @@ def heatmaps_side_by_side(
 ) -> Figure:
     """Several arrays of weights (n, m), each drawn by `attention_heatmap`, in one row."""
     n, m = np.asarray(weights[0]).shape
-    with _pyplot() as plt:
+    with pyplot() as plt:
         size = (len(weights) * (0.66 * m + 1.0), 0.5 * n + 1.9)
         figure, panels = plt.subplots(1, len(weights), figsize=size, squeeze=False)
         for ax, one, title in zip(panels[0], weights, titles, strict=True):
@@ -172,7 +147,7 @@ def heatmaps_side_by_side(
 def masks_side_by_side(masks: Sequence[Any], titles: Sequence[str]) -> Figure:
     """Boolean masks (n, m), True = may attend: a dot where a query may look, hatching where it may not."""
     shapes = [np.asarray(mask).shape for mask in masks]
-    with _pyplot() as plt:
+    with pyplot() as plt:
         size = (sum(0.45 * m + 1.6 for _, m in shapes), 0.45 * max(n for n, _ in shapes) + 1.7)
         ratios = {"width_ratios": [m for _, m in shapes]}
         figure, panels = plt.subplots(1, len(masks), figsize=size, squeeze=False, gridspec_kw=ratios)
@@ -190,32 +165,9 @@ def masks_side_by_side(masks: Sequence[Any], titles: Sequence[str]) -> Figure:
     return figure
 
 
-@contextmanager
-def _pyplot() -> Iterator[Any]:
-    """matplotlib.pyplot with this module's style.
-
-    Only these settings are put back afterwards. `rc_context` puts all of them back, "interactive" too,
-    and a notebook that draws its first figure inside it shows no other figure from then on.
-    """
-    import matplotlib.pyplot as plt  # noqa: PLC0415 - `import minitx` must not pay for it
-
-    settings: Any = plt.rcParams
-    before = {key: settings[key] for key in STYLE}
-    settings.update(STYLE)
-    try:
-        yield plt
-    finally:
-        settings.update(before)
-
-
 def _softmax(scores: np.ndarray) -> np.ndarray:
     raised = np.exp(scores - scores.max())
     return raised / raised.sum()
-
-
-def _plain(ax: Axes) -> None:
-    for side in ("top", "right"):
-        ax.spines[side].set_visible(False)
 
 
 def _bars(ax: Axes, weights: np.ndarray, lines: Sequence[str]) -> None:
@@ -228,7 +180,7 @@ def _bars(ax: Axes, weights: np.ndarray, lines: Sequence[str]) -> None:
     ax.set_ylim(len(weights) - 0.4, -0.6)
     ax.set_xlim(0, 1.18)
     ax.set_xticks([0, 0.5, 1])
-    _plain(ax)
+    plain(ax)
 
 
 def _product(ax: Axes, corner: tuple[float, float], tall: float, boxes: Sequence[Any]) -> float:
