@@ -5,10 +5,11 @@
 The work is dealt out by blocks of C's rows. Of B, a panel of DEPTH rows and TILE columns at a time is copied,
 or turned, so that it lies in one piece in the first cache; `multiply` then goes with it through the block's
 rows of A, which are read one number at a time (Goto and van de Geijn 2008, "Anatomy of high-performance
-matrix multiplication").
+matrix multiplication"). Where many panels meet the same rows of A, these are copied into slabs first, and the
+sums of a panel grow in one piece: rows that lie a power of two apart would share a few places of each cache.
 
-NumPy's BLAS does no better on products of this size, and its own threads disturb those of the other kernels.
-And here a row's sums come out the same, bit for bit, however many threads run.
+NumPy's BLAS is a few percent faster alone, but its threads disturb those of the other kernels, which costs
+a training step more. And here a row's sums come out the same, bit for bit, however many threads run.
 
 Arguments, as in the NumPy twin, are matrices of one float dtype; shapes are the caller's to check.
 """
@@ -26,6 +27,8 @@ from minitx.kernels.simd import I64, Vectors, ahead, intrinsic, lanes, pointer, 
 from minitx.kernels.tiles import scratch
 
 DEPTH = 128  # rows of a panel: 32 KB in float32
+SLABS = 6  # pieces of DEPTH columns of A that are copied at a time: 1.3 MB in float32, for the second cache
+PANELS = 3  # as many, and copying A does not pay
 MOST_ROWS, FEWEST_ROWS = 384, 48  # of a task: every task makes its own panels
 FEW = 16  # rows for which making panels costs more than it saves: NumPy's product has them
 PARALLEL_FROM = 1 << 20  # multiply-adds below which waking another thread takes longer than it saves
@@ -87,6 +90,7 @@ def _product(a, turned_a, b, turned_b, bias, out, sums=None):
         return out
     workers = THREADS if rows * columns * inner >= PARALLEL_FROM else 1
     tasks = -(-rows // min(MOST_ROWS, max(FEWEST_ROWS, -(-rows // workers))))
+    tasks += -tasks % workers  # an odd task would keep one thread busy and all others waiting
     sums = start if sums is None else sums
     share(product_tasks, min(workers, tasks), tasks, a, turned_a, b, turned_b, start, out, sums)
     return out
@@ -97,6 +101,7 @@ def multiply(typingctx, a, row_step, column_step, b, c, c_step, start, start_ste
     """C[rows, columns] = start + A B, with a panel B of TILE columns; `columns` a multiple of the lanes.
 
     Row i of the start lies start_step * i behind `start`: C itself to add to it, one row for all with step 0.
+    It is added at the end, and where C will be written is asked for before: no load is waited for.
     """
 
     def codegen(context, builder, signature, args):
@@ -116,10 +121,12 @@ def multiply(typingctx, a, row_step, column_step, b, c, c_step, start, start_ste
                         begin, builder.add(builder.mul(start_step, I64(i)), I64(j * write.lanes))
                     )
 
-                block = Block(write, size, vectors, given)
+                block = Block(write, size, vectors, lambda i, j: write.full(0.0))
+                for cell in block.cells:
+                    write.prefetch(into, block.offset(c_step, *cell))
                 block.multiply(left, row_step, column_step, right, I64(TILE), inner)
                 for cell in block.cells:
-                    write.store(block[cell], into, block.offset(c_step, *cell))
+                    write.store(builder.fadd(block[cell], given(*cell)), into, block.offset(c_step, *cell))
 
             over_rows(builder, ROWS[vectors], rows, rows_of_panel)
 
@@ -199,17 +206,39 @@ def _fill_panel(b, turned, first, depth, column, width, panel):
 
 
 @compiled()
-def _through_rows(a, row_step, column_step, panel, depth, out, first, last, column, width, start, step, edge):
-    """Rows first ... last of C, from `column` on; a narrow panel by way of `edge`."""
-    tile, count = np.intp(TILE), last - first
-    into, c_step, wide = pointer(out[first:, column:]), out.shape[1], width
+def _fill_slab(a, turned, k, depth, first, last, slab, step, sums):
+    """Copy A[first:last, k : k + depth]. Where `a` is A's transpose, its columns are added up in `sums`."""
+    if turned:
+        source = pointer(a[k:, first:])
+        copy_and_add_rows(source, a.shape[1], slab, step, depth, last - first, pointer(sums[first:]))
+    else:
+        copy_rows(pointer(a[first:, k:]), a.shape[1], slab, step, last - first, depth)
+
+
+@compiled()
+def _through_depth(
+    mine, row_step, column_step, slab, b, turned, begin, end, bias, out, column, panel, growing
+):
+    """`out` from `column` on, a panel wide, plus the product over begin ... end. Row 0 of A is at `mine`."""
+    tile, rows, columns = np.intp(TILE), out.shape[0], out.shape[1]
+    width = min(columns - column, TILE)
+    here, target = pointer(growing), pointer(out[0:, column:])
+    start, start_step = (pointer(bias[column:]), np.intp(0)) if begin == 0 else (target, columns)
+    if begin > 0 and width < TILE:  # whole vectors of a narrow panel would reach into the next row
+        copy_rows(target, columns, here, tile, rows, width)
+        start, start_step = here, tile
+    for k in range(begin, end, DEPTH):
+        depth = min(end - k, DEPTH)
+        _fill_panel(b, turned, k, depth, column, width, panel)
+        into, into_step = (target, columns) if width == TILE and k + depth == end else (here, tile)
+        wide = width + -width % lanes(here)
+        left = ahead(mine, (k - begin) // DEPTH * slab)
+        multiply(
+            left, row_step, column_step, pointer(panel), into, into_step, start, start_step, rows, wide, depth
+        )
+        start, start_step = here, tile
     if width < TILE:
-        into, c_step, wide = pointer(edge), tile, width + -width % lanes(pointer(edge))
-        copy_rows(start, step, into, tile, count, width)
-        start, step = into, tile
-    multiply(a, row_step, column_step, pointer(panel), into, c_step, start, step, count, wide, depth)
-    if width < TILE:
-        copy_rows(into, tile, pointer(out[first:, column:]), out.shape[1], count, width)
+        copy_rows(here, tile, target, columns, rows, width)
 
 
 @compiled()
@@ -217,39 +246,45 @@ def product_tasks(deal, tasks, a, turned_a, b, turned_b, bias, out, sums):
     """Works off blocks of the rows of C until none is left."""
     rows, columns = out.shape
     inner = a.shape[0] if turned_a else a.shape[1]
-    depths, panels, most = -(-inner // DEPTH), -(-columns // TILE), -(-rows // tasks)
-    narrow = columns % TILE != 0
-    panel, edge = scratch(DEPTH * TILE, out).reshape(DEPTH, TILE), scratch(most * TILE if narrow else 1, out)
-    if narrow:
-        panel[:], edge[:] = 0, 0  # beyond the last panel's columns they stay 0
+    most, one = -(-rows // tasks), np.intp(1)
+    copied = turned_a or columns > PANELS * TILE
+    slabs = 1 if turned_a else min(SLABS, -(-inner // DEPTH)) if copied else -(-inner // DEPTH)
     # An odd number of cache lines from row to row: otherwise all rows would compete for the same few places.
     line = 64 // out.itemsize
-    block_step = (-(-most // line) | 1) * line
-    block = scratch(DEPTH * block_step if turned_a else 1, out)
+    step = (-(-(most if turned_a else DEPTH) // line) | 1) * line if copied else a.shape[1]
+    row_step, column_step = (one, step) if turned_a else (step, one)
+    slab = (DEPTH if turned_a else most) * step if copied else DEPTH
+    left = scratch(slabs * slab if copied else 1, out)
+    panel, growing = scratch(DEPTH * TILE, out).reshape(DEPTH, TILE), scratch(most * TILE, out)
+    panel[:] = 0  # beyond the last panel's columns it stays 0
     while True:
         task = next_task(deal, tasks)
         if task < 0:
             return
         first, last = task * rows // tasks, (task + 1) * rows // tasks
-        for turn in range(depths * panels):
-            # Either the rows' part of A or that of C is met again at once: the narrower one stays in a cache.
-            by_depth = turned_a or columns <= inner
-            k, column = (turn // panels, turn % panels) if by_depth else (turn % depths, turn // depths)
-            k, column = k * DEPTH, column * TILE
-            depth, width = min(inner, k + DEPTH) - k, min(columns, column + TILE) - column
-            _fill_panel(b, turned_b, k, depth, column, width, panel)
-            if turned_a and column == 0:
-                source, total = pointer(a[k:, first:]), pointer(sums[first:])
-                copy_and_add_rows(source, a.shape[1], pointer(block), block_step, depth, last - first, total)
-            left, row_step, column_step = pointer(block), np.intp(1), block_step
-            if not turned_a:
-                left, row_step, column_step = pointer(a[first:, k:]), a.shape[1], np.intp(1)
-            start, step = (
-                (pointer(bias[column:]), np.intp(0)) if k == 0 else (pointer(out[first:, column:]), columns)
-            )
-            _through_rows(
-                left, row_step, column_step, panel, depth, out, first, last, column, width, start, step, edge
-            )
+        for begin in range(0, inner, slabs * DEPTH):
+            end = min(inner, begin + slabs * DEPTH)
+            if copied:
+                for k in range(begin, end, DEPTH):
+                    place = ahead(pointer(left), (k - begin) // DEPTH * slab)
+                    _fill_slab(a, turned_a, k, min(end - k, DEPTH), first, last, place, step, sums)
+            mine = pointer(left) if copied else pointer(a[first:, begin:])
+            for column in range(0, columns, TILE):
+                _through_depth(
+                    mine,
+                    row_step,
+                    column_step,
+                    slab,
+                    b,
+                    turned_b,
+                    begin,
+                    end,
+                    bias,
+                    out[first:last],
+                    column,
+                    panel,
+                    growing,
+                )
 
 
 @compiled()

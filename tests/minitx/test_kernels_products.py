@@ -36,6 +36,8 @@ def normal(rng, dtype, *shape):
 @given(SIZES, SIZES, SIZES, st.sampled_from(DTYPES), st.integers(0, 99))
 @example(700, 130, 90, np.float32, 0)
 @example(900, 140, 70, np.float64, 0)
+@example(400, 1700, 300, np.float32, 0)  # more depth than is copied at a time, and a narrow panel at the end
+@example(90, 780, 256, np.float64, 0)
 def test_all_three_products_are_those_of_float64(rows, inner, columns, dtype, seed):
     rng = np.random.default_rng(seed)
     x, weight, bias = (normal(rng, dtype, *s) for s in ((rows, inner), (columns, inner), (columns,)))
