@@ -124,7 +124,7 @@ class KVCache:
     def advance(self, counts: int | np.ndarray) -> None:
         """What was appended to all layers now belongs to the rows: one count for all, or (B,)."""
         longer = self._lengths + counts
-        if longer.max() > self.capacity or (longer < self._lengths).any():
+        if max(longer.tolist()) > self.capacity or np.min(counts) < 0:
             raise ValueError(
                 f"Rows of lengths {self._lengths} cannot grow by {counts} within {self.capacity}."
             )

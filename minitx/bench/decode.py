@@ -17,8 +17,7 @@ import numpy as np
 
 from minitx.bench.timing import as_row, in_turn, torch
 from minitx.decoding import CompiledStep, compile_step
-from minitx.kernels.compiler import compiled
-from minitx.kernels.crew import THREADS, next_task, share
+from minitx.kernels.crew import THREADS, next_task, share, shared
 from minitx.kernels.decoder_numpy import GROUP
 from minitx.kernels.matvec import multiply_panels
 from minitx.kernels.packing import Packed
@@ -200,7 +199,7 @@ def _norm_of(norm: Any) -> Callable[[Any], Any]:
     return lambda x: torch().nn.functional.layer_norm(x, size, weight, bias, norm.eps)
 
 
-@compiled()
+@shared()
 def _pass(deal, tasks, numbers, factors, rows, inner, x, out):
     """out = W x for the panels in `numbers`, all of one width."""
     panels = out.shape[1] // rows

@@ -13,8 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from minitx.kernels.compiler import compiled
-from minitx.kernels.crew import THREADS, next_task, share
+from minitx.kernels.crew import THREADS, next_task, share, shared
 from minitx.kernels.rows import dot_rows
 from minitx.kernels.simd import pointer
 from minitx.kernels.tiles import TILE, add_product
@@ -63,7 +62,7 @@ def in_turn(ours: Callable[[], Any], theirs: Callable[[], Any], rounds: int = RO
     return statistics.median(times[0]), statistics.median(times[1])
 
 
-@compiled()
+@shared()
 def _multiply_add(deal, tasks, a, b, c):
     one, step, fresh = np.intp(1), np.intp(TILE), np.bool_(False)
     rows, inner = a.shape
@@ -72,7 +71,7 @@ def _multiply_add(deal, tasks, a, b, c):
         add_product(left, inner, one, right, step, into, step, rows, step, inner, fresh)
 
 
-@compiled()
+@shared()
 def _read(deal, x, query, sums):
     """sums[task] = products of the rows of x[task] with a query: the fastest reading at hand."""
     while True:

@@ -12,7 +12,7 @@ tile. A task owns its keys, so no two threads add to the same gradients of keys 
 import numpy as np
 
 from minitx.kernels.compiler import compiled
-from minitx.kernels.crew import next_task
+from minitx.kernels.crew import next_task, shared
 from minitx.kernels.masks import HIDDEN, MIXED, TILE, fill_hidden, keys_in_reach, kind_of_block
 from minitx.kernels.simd import pointer
 from minitx.kernels.tiles import (
@@ -109,7 +109,7 @@ def _backward_tile(
     turn_out(gathered, parts_q[split, b, h, first : first + rows])
 
 
-@compiled()
+@shared()
 def backward_tasks(
     deal, q, k, v, mask, masked, causal, offset, scale, out, log_sum, grad, parts_q, grad_k, grad_v
 ):

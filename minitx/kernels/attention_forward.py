@@ -13,7 +13,7 @@ import numpy as np
 
 from minitx.kernels.blocks import log_sums, row_weights
 from minitx.kernels.compiler import compiled
-from minitx.kernels.crew import next_task
+from minitx.kernels.crew import next_task, shared
 from minitx.kernels.masks import (
     CLEAR,
     HIDDEN,
@@ -179,7 +179,7 @@ def _finish_tile(gathered, top, total, rescale, out, log_sum):
         log_sum[i] = top[i] if total[i] != 0 else dtype.type(np.inf)
 
 
-@compiled()
+@shared()
 def forward_tasks(deal, q, k, v, mask, masked, causal, offset, factor, out, log_sum):
     """Works off tiles until none is left. The last tiles of a head, long under `causal`, come first."""
     batch, heads, n, d = q.shape

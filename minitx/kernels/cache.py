@@ -16,7 +16,7 @@ import numpy as np
 from minitx.kernels import cache_numpy
 from minitx.kernels.cache_numpy import check_append, check_cache, check_rows, check_window, truncate
 from minitx.kernels.compiler import compiled
-from minitx.kernels.crew import THREADS, next_task, share
+from minitx.kernels.crew import THREADS, next_task, share, shared
 from minitx.kernels.pieces import PARALLEL_FROM, ready
 from minitx.kernels.rope import rotate_row
 
@@ -118,7 +118,7 @@ def _copy(source, row, target, target_row):
         target[target_row, 0, c] = source[row, 0, c]
 
 
-@compiled()
+@shared()
 def append_tasks(
     deal, keys, values, lengths, new_keys, new_values, angles, positions, shape, rotated, interleaved
 ):
@@ -139,7 +139,7 @@ def append_tasks(
             _copy(new_values, row + i, values, target + i)
 
 
-@compiled()
+@shared()
 def evict_tasks(deal, keys, values, lengths, shape, sinks, window):
     batch, heads, capacity = shape
     while True:
@@ -154,7 +154,7 @@ def evict_tasks(deal, keys, values, lengths, shape, sinks, window):
                 _copy(values, target + moved, values, target)
 
 
-@compiled()
+@shared()
 def fork_tasks(deal, keys, values, lengths, rows, new_keys, new_values, shape):
     _, heads, capacity = shape
     while True:

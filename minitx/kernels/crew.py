@@ -8,66 +8,57 @@ The threads are Python's, and compiled code does not hold Python's lock. Numba's
 them: its workqueue layer aborts when two threads enter it, its OpenMP layer aborts in a forked child and
 waits for every thread, and it compiles each kernel three times over.
 
-To wake a thread takes as long as a small kernel. So a helper that has finished looks out for the next
-call for some tens of microseconds before it sleeps, and so does the caller for its helpers' end.
+To wake a thread takes as long as a small kernel, and so does passing Python's lock from one to another. So
+a helper stays in compiled code from one call to the next (`board`), looks out for some hundred
+microseconds, and only then goes to sleep.
 """
 
-import functools
 import os
 import threading
-from queue import Empty, SimpleQueue
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numba.core import config
 
+from minitx.kernels import board
 from minitx.kernels.compiler import compiled
-from minitx.kernels.simd import read_number, relax, take_number
+from minitx.kernels.simd import give_way, read_number, relax, take_number
 
 THREADS: int = config.NUMBA_NUM_THREADS  # pyright: ignore[reportAttributeAccessIssue]
-LOOKS = 4000  # at a flag before sleeping, each up to 50 ns
-_bell = np.zeros(1, np.int64)  # rung by a caller that has begun
+LOOKS = 16_000  # at the board before sleeping, each some 12 ns
+WOKEN = 200_000  # of one that was woken: its call is on the way, though the caller may have lost its core
+
+LAUNCH = """
+def {name}_on_all(board, workers, taken, arguments):
+    everywhere({name}, board, workers, taken, arguments)
+"""
 
 
-class _Job:
-    """A call that either a helper starts or the caller takes back."""
+def shared() -> Callable[[Callable[..., Any]], Any]:
+    """Decorator: `compiled`, for a kernel(deal, *arguments) that `share` calls on several threads.
 
-    def __init__(self, kernel: Any, arguments: tuple[Any, ...]):
-        self.kernel, self.arguments = kernel, arguments
-        self.unclaimed, self.done = threading.Lock(), threading.Lock()
-        self.error: BaseException | None = None
-        self.done.acquire()
+    What calls it everywhere is compiled for each kernel, beside it: so it comes from the cache on disk.
+    """
 
-    def run(self) -> None:
-        if self.unclaimed.acquire(blocking=False):
-            try:
-                self.kernel(*self.arguments)
-            except BaseException as error:  # handed to the caller
-                self.error = error
-            self.done.release()
+    def decorate(function: Callable[..., Any]) -> Any:
+        kernel, name = compiled()(function), function.__name__
+        names = {name: kernel, "everywhere": board.everywhere, "__name__": function.__module__}
+        exec(compile(LAUNCH.format(name=name), function.__code__.co_filename, "exec"), names)
+        kernel.on_all = compiled()(names[f"{name}_on_all"])
+        return kernel
 
-    def taken_back(self) -> bool:
-        return self.unclaimed.acquire(blocking=False)
-
-    def wait(self) -> None:
-        self.done.acquire()
-        if self.error is not None:
-            raise self.error
+    return decorate
 
 
 def share(kernel: Any, workers: int, *arguments: Any) -> None:
-    """Call kernel(deal, *arguments) on so many threads; each works off next_task(deal, ...) until -1."""
-    taken = np.zeros(workers + 1, np.int64)  # tasks of each share; threads that have found no more
-    jobs = [_Job(kernel, ((worker, taken, _bell), *arguments)) for worker in range(1, workers)]
-    if jobs:
-        queue = _helpers(len(jobs))
-        for job in jobs:
-            queue.put(job)
-    kernel((0, taken, _bell), *arguments)
-    started = [job for job in jobs if not job.taken_back()]
-    if started and not wait_for(taken, workers, len(started) + 1, LOOKS):
-        for job in started:
-            job.wait()
+    """Call kernel((worker, taken), *arguments) on up to so many threads.
+
+    Each works off next_task(deal, ...) until -1. The kernel is one decorated with `shared`.
+    """
+    if workers > 1:
+        _crew.call(workers - 1)
+    kernel.on_all(_crew.board, workers, np.zeros(workers, np.int64), arguments)
 
 
 @compiled()
@@ -77,10 +68,8 @@ def next_task(deal, tasks):
     A thread first takes the tasks of its own share in order, so that it meets the same data in its own
     cache from call to call, and then those that others have not come to.
     """
-    worker, taken, bell = deal
-    workers = taken.size - 1
-    if worker == 0 and workers > 1 and taken[0] == 0:
-        take_number(bell, 0)  # not before: a helper needs Python's lock, which the caller now has let go
+    worker, taken = deal
+    workers = taken.size
     for turn in range(workers):
         owner = (worker + turn) % workers
         first, last = owner * tasks // workers, (owner + 1) * tasks // workers
@@ -88,63 +77,75 @@ def next_task(deal, tasks):
             task = first + take_number(taken, owner)
             if task < last:
                 return task
-    take_number(taken, workers)
     return -1
 
 
 @compiled()
-def wait_for(flags, index, value, looks):
-    """Whether flags[index] reaches `value` within so many looks."""
-    for _ in range(looks):
-        if read_number(flags, index) >= value:
-            return True
-        relax()
-    return False
+def help_for_a_while(places, looks):
+    """Work for the calls that appear on the board, until none has come within so many looks."""
+    looked = 0
+    while looked < looks:
+        if read_number(places, board.PLACES) > 0 and board.help_once(places):
+            looked, looks = 0, LOOKS
+        else:
+            looked += 1
+            if looked < LOOKS:
+                relax()
+            else:
+                give_way()
 
 
-@functools.cache
-def _queue() -> SimpleQueue[_Job]:
-    wait_for(_bell, 0, 0, 1)  # compiled here, not in several helpers at once
-    return SimpleQueue()
+class _Crew:
+    """The helpers of this process, and the board where they find their work."""
 
+    def __init__(self) -> None:
+        self.board = np.zeros(board.SIZE, np.int64)
+        self.helpers: list[threading.Thread] = []
+        self.starting, self.bell = threading.Lock(), threading.Semaphore(0)
 
-_started: list[threading.Thread] = []
-_starting = threading.Lock()
+    def call(self, helpers: int) -> None:
+        """See to it that so many helpers look at the board, or fewer where the system allows no more."""
+        if len(self.helpers) < helpers:
+            self.start(helpers)
+        asleep = int(self.board[board.ASLEEP])
+        if asleep:
+            self.bell.release(min(asleep, helpers))
 
-
-def _helpers(count: int) -> SimpleQueue[_Job]:
-    """The queue that at least `count` helpers wait at, or fewer where the system allows no more."""
-    queue = _queue()
-    if len(_started) < count:
-        with _starting:
+    def start(self, helpers: int) -> None:
+        # Compiled here, not in several helpers at once.
+        help_for_a_while(self.board, 0)
+        with self.starting:
             try:
-                while len(_started) < count:
-                    helper = threading.Thread(target=_help, args=(queue,), name="minitx", daemon=True)
+                while len(self.helpers) < helpers:
+                    helper = threading.Thread(target=self.help, name="minitx", daemon=True)
                     helper.start()
-                    _started.append(helper)
+                    self.helpers.append(helper)
             except RuntimeError:
                 pass
-    return queue
+
+    def help(self) -> None:
+        places, looks = self.board, LOOKS
+        while True:
+            help_for_a_while(places, looks)
+            # Said before the last look: a caller that comes now either rings or has its call seen. A bell
+            # too many costs another round of looking.
+            with self.starting:
+                places[board.ASLEEP] += 1
+            looks = LOOKS
+            if not places[board.PLACES]:
+                self.bell.acquire()
+                looks = WOKEN
+            with self.starting:
+                places[board.ASLEEP] -= 1
 
 
-def _help(queue: SimpleQueue[_Job]) -> None:
-    while True:
-        rung = int(_bell[0])
-        try:
-            job = queue.get_nowait()
-        except Empty:
-            if wait_for(_bell, 0, rung + 1, LOOKS):
-                continue
-            job = queue.get()
-        job.run()
+_crew = _Crew()
 
 
 def _forget() -> None:
-    """A forked child has none of its parent's threads, and may find its locks taken."""
-    global _starting  # noqa: PLW0603
-    _started.clear()
-    _queue.cache_clear()
-    _starting = threading.Lock()
+    """A forked child has none of its parent's threads, and may find the board in use and locks taken."""
+    global _crew  # noqa: PLW0603
+    _crew = _Crew()
 
 
 if hasattr(os, "register_at_fork"):

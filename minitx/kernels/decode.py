@@ -10,7 +10,7 @@ The arguments are those of `attention.forward`.
 import numpy as np
 
 from minitx.kernels.compiler import compiled
-from minitx.kernels.crew import THREADS, next_task, share
+from minitx.kernels.crew import THREADS, next_task, share, shared
 from minitx.kernels.layout import LN_2, LOG2_E, arguments_of, fits_lanes
 from minitx.kernels.masks import row_of_mask, trim
 from minitx.kernels.rows import CHUNK, add_weighted_rows, dot_rows, largest, weigh_chunk
@@ -66,7 +66,7 @@ def _add_keys(query, keys, values, allowed, scores, gathered, top, total):
     return top, total
 
 
-@compiled()
+@shared()
 def decode_tasks(deal, q, k, v, mask, masked, causal, offset, factor, gathered, top, total):
     """Works off parts of the keys of each head until none is left."""
     batch, kv_heads, m, d = k.shape

@@ -11,13 +11,13 @@ for another one to have done it. What is left are phases (`phases`) with all wor
 import numpy as np
 
 from minitx.kernels.compiler import compiled
-from minitx.kernels.crew import THREADS, share
+from minitx.kernels.crew import THREADS, share, shared
 from minitx.kernels.decoder_attention import attend, combine
 from minitx.kernels.decoder_numpy import GROUP, SWIGLU
 from minitx.kernels.matvec import multiply_panels
 from minitx.kernels.packing import BIAS, DOWN, HEAD, MATRIX, NORM, NORM_BIAS, OUT, QKV, UP, Packed, pack
 from minitx.kernels.panels import padded
-from minitx.kernels.phases import counters, enter, finish, leave, take
+from minitx.kernels.phases import counters, finish, take
 from minitx.kernels.pointwise import activate, add_rows, normalise
 from minitx.kernels.rows import CHUNK as KEYS
 from minitx.kernels.simd import ahead, pointer
@@ -74,10 +74,10 @@ def _room(packed: Packed, batch: int, workers: int) -> tuple[np.ndarray, ...]:
     )
 
 
-@compiled()
+@shared()
 def step_tasks(deal, shape, layout, weights, starts, ids, cache, room, progress, logits):
     """All phases, for one worker. The tuples are those of `step`."""
-    worker, workers = enter(deal)
+    worker, workers = deal[0], deal[1].size
     turn, x = (progress, worker, workers), room[0]
     own = (_zeros(x.shape[0], shape.d_model, x), _zeros(x.shape[0], shape.n_heads * shape.head_dim, x))
     space = (scratch(shape.n_heads // shape.n_kv_heads * shape.head_dim, x), scratch(KEYS, x))
@@ -91,7 +91,6 @@ def step_tasks(deal, shape, layout, weights, starts, ids, cache, room, progress,
         _multiply(turn, phase + 4, np.intp(DOWN), layer, shape, layout, weights, room, own, logits)
         phase += 5
     _multiply(turn, phase, np.intp(HEAD), shape.n_layers, shape, layout, weights, room, own, logits)
-    leave(deal)
 
 
 @compiled()

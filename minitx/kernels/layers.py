@@ -19,7 +19,7 @@ x and grad (..., d), weight and bias (d,) or None. Shapes are the caller's to ch
 import numpy as np
 
 from minitx.kernels.compiler import compiled
-from minitx.kernels.crew import next_task, share
+from minitx.kernels.crew import next_task, share, shared
 from minitx.kernels.elementary import exp, larger, normal, use_full_vectors
 from minitx.kernels.layers_numpy import CUBIC, SLOPE_FLAT, SQRT_2_OVER_PI
 from minitx.kernels.pieces import pieces_of, ready, rows_of, workers_for
@@ -120,7 +120,7 @@ def _normalise(x, i, weight, bias, eps, centred, out):
     return mean, inverse
 
 
-@compiled()
+@shared()
 def norm_forward_tasks(deal, pieces, x, weight, bias, eps, centred, out, kept):
     rows = x.shape[0]
     while True:
@@ -153,7 +153,7 @@ def _pull_through(grad, x, i, weight, mean, inverse, centred, out, sums, task):
         sums[task, 1, j] += grad[i, j]
 
 
-@compiled()
+@shared()
 def norm_backward_tasks(deal, grad, x, weight, mean, inverse, centred, out, sums):
     rows, pieces = x.shape[0], sums.shape[0]
     while True:
@@ -209,7 +209,7 @@ def _gelu_slopes(grad, x, exact, out):
         out[i] = grad[i] * _gelu_slope(x[i], exact)
 
 
-@compiled()
+@shared()
 def gelu_forward_tasks(deal, pieces, x, exact, out):
     while True:
         task = next_task(deal, pieces)
@@ -222,7 +222,7 @@ def gelu_forward_tasks(deal, pieces, x, exact, out):
             _gelu_tanh(x[part], out[part])
 
 
-@compiled()
+@shared()
 def gelu_backward_tasks(deal, pieces, grad, x, exact, out):
     while True:
         task = next_task(deal, pieces)
@@ -251,7 +251,7 @@ def _softmax_row(x, i, out):
         out[i, j] *= factor
 
 
-@compiled()
+@shared()
 def softmax_forward_tasks(deal, pieces, x, out):
     rows = x.shape[0]
     while True:
@@ -272,7 +272,7 @@ def _softmax_slopes(grad, out, i, slope):
         slope[i, j] = out[i, j] * (grad[i, j] - along)
 
 
-@compiled()
+@shared()
 def softmax_backward_tasks(deal, pieces, grad, out, slope):
     rows = out.shape[0]
     while True:

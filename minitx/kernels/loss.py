@@ -14,7 +14,7 @@ A target outside 0 ... C - 1 raises IndexError before anything is written.
 import numpy as np
 
 from minitx.kernels.compiler import compiled
-from minitx.kernels.crew import next_task, share
+from minitx.kernels.crew import next_task, share, shared
 from minitx.kernels.elementary import exp, larger, use_full_vectors
 from minitx.kernels.loss_numpy import refuse_target
 from minitx.kernels.pieces import pieces_of, ready, workers_for
@@ -95,7 +95,7 @@ def _sums_of_row(x):
     return top + np.log(total), plain_sum
 
 
-@compiled()
+@shared()
 def loss_tasks(deal, pieces, logits, targets, ignore_index, smooth, log_sum, losses):
     rows, classes = logits.shape
     number = logits.dtype.type
@@ -121,7 +121,7 @@ def _slopes_of_row(x, i, shift, even, factor, out):
         out[i, j] = (exp(x[i, j] - shift) - even) * factor
 
 
-@compiled()
+@shared()
 def slope_tasks(deal, pieces, logits, targets, log_sum, ignore_index, smooth, factor, out):
     rows, classes = logits.shape
     number = logits.dtype.type

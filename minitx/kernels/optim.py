@@ -14,7 +14,7 @@ from numba import carray, types  # pyright: ignore[reportPrivateImportUsage]
 
 from minitx.kernels import optim_numpy
 from minitx.kernels.compiler import compiled
-from minitx.kernels.crew import next_task, share
+from minitx.kernels.crew import next_task, share, shared
 from minitx.kernels.elementary import use_full_vectors
 from minitx.kernels.optim_numpy import constants
 from minitx.kernels.pieces import PIECE, workers_for
@@ -141,7 +141,7 @@ def _scale(x, factor):
         x[i] *= factor
 
 
-@compiled()
+@shared()
 def adamw_tasks(deal, places, sizes, ends, factors):
     while True:
         task = next_task(deal, ends[-1])
@@ -159,7 +159,7 @@ def adamw_tasks(deal, places, sizes, ends, factors):
         _adamw(p, g, m, v, factors)
 
 
-@compiled()
+@shared()
 def square_tasks(deal, places, sizes, ends, like, sums):
     while True:
         task = next_task(deal, ends[-1])
@@ -169,7 +169,7 @@ def square_tasks(deal, places, sizes, ends, like, sums):
         sums[task] = _squares(_numbers(places[0, array], first, last, like))
 
 
-@compiled()
+@shared()
 def scale_tasks(deal, places, sizes, ends, factor):
     while True:
         task = next_task(deal, ends[-1])

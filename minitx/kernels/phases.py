@@ -9,15 +9,11 @@ can be used as they are, on one core, with the other core taken, or with no seco
 has a cache line of its own.
 """
 
-import platform
-
 import numpy as np
-from llvmlite import ir
 from numba import types
-from numba.core import cgutils
 
 from minitx.kernels.compiler import compiled
-from minitx.kernels.simd import I32, intrinsic, read_number, relax, take_number
+from minitx.kernels.simd import give_way, intrinsic, read_number, relax, take_number
 
 APART = 8  # counters, of 8 bytes each
 LOOKS = 2000  # before the core is offered to another thread
@@ -38,35 +34,6 @@ def add_number(typingctx, counters, index, amount):
         return context.get_dummy_value()
 
     return types.void(counters, types.intp, types.intp), codegen
-
-
-@intrinsic
-def give_way(typingctx):
-    """Lets another thread have this core, if one waits for it."""
-    name = {"Windows": "SwitchToThread", "Emscripten": None}.get(platform.system(), "sched_yield")
-
-    def codegen(context, builder, signature, args):
-        if name is not None:
-            kind = ir.FunctionType(I32, [])
-            builder.call(cgutils.get_or_insert_function(builder.module, kind, name), [])
-        return context.get_dummy_value()
-
-    return types.void(), codegen
-
-
-@compiled()
-def enter(deal):
-    """-> this worker's number and how many there may be. The first one wakes the others."""
-    worker, taken, bell = deal
-    if worker == 0 and taken.size > 2:
-        take_number(bell, 0)
-    return worker, taken.size - 1
-
-
-@compiled()
-def leave(deal):
-    """Tells `crew.share` that this worker is done."""
-    take_number(deal[1], deal[1].size - 1)
 
 
 @compiled()

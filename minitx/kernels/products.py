@@ -21,7 +21,7 @@ from numba.core import cgutils
 from minitx.kernels import products_numpy
 from minitx.kernels.blocks import ROWS, TILE, WIDTHS, Block, over_panels, over_rows
 from minitx.kernels.compiler import compiled
-from minitx.kernels.crew import THREADS, next_task, share
+from minitx.kernels.crew import THREADS, next_task, share, shared
 from minitx.kernels.pieces import ready, workers_for
 from minitx.kernels.simd import I64, Vectors, ahead, intrinsic, lanes, pointer, turn_square
 from minitx.kernels.tiles import scratch
@@ -241,7 +241,7 @@ def _through_depth(
         copy_rows(here, tile, target, columns, rows, width)
 
 
-@compiled()
+@shared()
 def product_tasks(deal, tasks, a, turned_a, b, turned_b, bias, out, sums):
     """Works off blocks of the rows of C until none is left."""
     rows, columns = out.shape
@@ -287,7 +287,7 @@ def product_tasks(deal, tasks, a, turned_a, b, turned_b, bias, out, sums):
                 )
 
 
-@compiled()
+@shared()
 def heads_tasks(deal, whole, parts, merge):
     """Copies between (B, n, heads * head_dim) and several (B, H, n, head_dim), a head of a row at a time."""
     batch, _, n, head_dim = parts[0].shape

@@ -10,7 +10,7 @@ paper). A rotation's transpose is the rotation by the negative angle, so `invers
 import numpy as np
 
 from minitx.kernels.compiler import compiled
-from minitx.kernels.crew import next_task, share
+from minitx.kernels.crew import next_task, share, shared
 from minitx.kernels.elementary import use_full_vectors
 from minitx.kernels.pieces import pieces_of, ready, workers_for
 from minitx.kernels.rope_numpy import check_rotation, table, table_for
@@ -61,7 +61,7 @@ def rotate_row(x, row, angles, position, interleaved, direction, out, out_row):
             out[out_row, 1, i] = a * sin + b * cos
 
 
-@compiled()
+@shared()
 def rotate_tasks(deal, pieces, x, angles, positions, heads, interleaved, direction, out):
     rows, n = x.shape[0], positions.shape[1]
     while True:

@@ -271,20 +271,44 @@ def read_number(typingctx, counters, index):
     return types.intp(counters, types.intp), codegen
 
 
+def relax_in(builder) -> None:
+    """Write the instruction that tells the processor that this thread waits in a loop."""
+    processor = platform.machine().lower()
+    if processor in ("x86_64", "amd64"):
+        name, types_, values = "llvm.x86.sse2.pause", [], []
+    elif processor in ("aarch64", "arm64"):
+        name, types_, values = "llvm.aarch64.hint", [I32], [I32(1)]
+    else:
+        return
+    kind = ir.FunctionType(ir.VoidType(), types_)
+    builder.call(cgutils.get_or_insert_function(builder.module, kind, name), values)
+
+
+def yield_in(builder) -> None:
+    """Write the call that lets another thread have this core, if one waits for it."""
+    name = {"Windows": "SwitchToThread", "Emscripten": None}.get(platform.system(), "sched_yield")
+    if name is not None:
+        kind = ir.FunctionType(I32, [])
+        builder.call(cgutils.get_or_insert_function(builder.module, kind, name), [])
+
+
 @intrinsic
 def relax(typingctx):
     """Tells the processor that this thread waits in a loop."""
-    processor = platform.machine().lower()
 
     def codegen(context, builder, signature, args):
-        if processor in ("x86_64", "amd64"):
-            name, types_, values = "llvm.x86.sse2.pause", [], []
-        elif processor in ("aarch64", "arm64"):
-            name, types_, values = "llvm.aarch64.hint", [I32], [I32(1)]
-        else:
-            return context.get_dummy_value()
-        kind = ir.FunctionType(ir.VoidType(), types_)
-        builder.call(cgutils.get_or_insert_function(builder.module, kind, name), values)
+        relax_in(builder)
+        return context.get_dummy_value()
+
+    return types.void(), codegen
+
+
+@intrinsic
+def give_way(typingctx):
+    """Lets another thread have this core, if one waits for it."""
+
+    def codegen(context, builder, signature, args):
+        yield_in(builder)
         return context.get_dummy_value()
 
     return types.void(), codegen

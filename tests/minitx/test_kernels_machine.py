@@ -7,6 +7,7 @@ import subprocess
 import sys
 import textwrap
 import threading
+import time
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +17,8 @@ import minitx
 
 pytest.importorskip("numba")
 
-from minitx.kernels import attention, crew
+from minitx.kernels import attention, board, crew
+from minitx.kernels.simd import read_number, relax
 
 PACKAGE = Path(minitx.__file__).parent
 
@@ -36,15 +38,7 @@ def run_python(code, path=PACKAGE.parent, **environment):
     return done.stdout.strip()
 
 
-def test_every_task_is_taken_once_whatever_the_number_of_threads():
-    compiled = pytest.importorskip("numba").njit(nogil=True)(mark_tasks)
-    for workers in (1, 2, 3, 7):
-        for tasks in (0, 1, 5, 1000):
-            marks = np.zeros(tasks, np.int64)
-            crew.share(compiled, workers, marks)
-            assert (marks == 1).all()
-
-
+@crew.shared()
 def mark_tasks(deal, marks):
     while True:
         task = crew.next_task(deal, marks.size)
@@ -53,16 +47,57 @@ def mark_tasks(deal, marks):
         marks[task] += 1
 
 
-def test_a_fault_in_a_helper_reaches_the_caller():
-    both_here = threading.Barrier(2)
+@crew.shared()
+def fail_as(deal, worker, here):
+    """The worker of this number fails, once another one has come too, or was long waited for."""
+    here[deal[0]] = 1
+    for _ in range(400_000_000):
+        if read_number(here, 0) + read_number(here, 1) == 2:
+            break
+        relax()
+    if deal[0] == worker:
+        raise ValueError("on purpose")
 
-    def kernel(deal):
-        both_here.wait(timeout=20)
-        if deal[0]:
-            raise ValueError("from the helper")
 
-    with pytest.raises(ValueError, match="from the helper"):
-        crew.share(kernel, 2)
+def test_every_task_is_taken_once_whatever_the_number_of_threads():
+    for workers in (1, 2, 3, 7):
+        for tasks in (0, 1, 5, 1000):
+            for _ in range(5):
+                marks = np.zeros(tasks, np.int64)
+                crew.share(mark_tasks, workers, marks)
+                assert (marks == 1).all()
+
+
+@pytest.mark.parametrize(("worker", "error"), [(0, "on purpose"), (1, "helper thread")])
+def test_a_fault_reaches_the_caller_from_whatever_thread_and_the_board_is_free_again(worker, error):
+    marks = np.zeros(10, np.int64)
+    crew.share(mark_tasks, 2, marks)  # starts the helper
+    with pytest.raises(ValueError, match="on purpose"):  # compiles: a helper would fall asleep meanwhile
+        crew.share(fail_as, 1, 0, np.ones(2, np.int64))
+    for _ in range(3):
+        here = np.zeros(2, np.int64)
+        with pytest.raises((ValueError, RuntimeError), match=error):
+            crew.share(fail_as, 2, worker, here)
+        assert here.all()
+    assert not crew._crew.board[[board.OWNED, board.PLACES]].any()
+    crew.share(mark_tasks, 2, marks)
+    assert (marks == 2).all()
+
+
+def test_a_helper_that_has_gone_to_sleep_is_woken(monkeypatch):
+    monkeypatch.setattr(crew, "LOOKS", 3000)
+    monkeypatch.setattr(crew, "_crew", crew._Crew())
+    came = 0
+    for _ in range(10):
+        here = np.zeros(2, np.int64)
+        with pytest.raises((ValueError, RuntimeError)):
+            crew.share(fail_as, 2, 0, here)
+        came += int(here[1])
+        end = time.monotonic() + 20
+        while not crew._crew.board[board.ASLEEP] and time.monotonic() < end:
+            time.sleep(0.001)
+        assert crew._crew.board[board.ASLEEP] == 1
+    assert came == 10
 
 
 def test_two_threads_at_once_get_what_one_alone_gets(rng):
@@ -97,13 +132,13 @@ def test_a_forked_child_starts_helpers_of_its_own():
         from minitx.kernels import attention, crew
         q = np.random.default_rng(0).standard_normal((2, 4, 256, 32)).astype(np.float32)
         first = attention.forward(q, q, q, None, True, 0, 0.2)[0]
-        before = len(crew._started)
+        before = len(crew._crew.helpers)
         child = os.fork()
         if child == 0:
-            none = len(crew._started)
+            none = len(crew._crew.helpers)
             again = [attention.forward(q, q, q, None, True, 0, 0.2)[0] for _ in range(20)]
             same = all(np.array_equal(found, first) for found in again)
-            os._exit(0 if same and none == 0 and len(crew._started) == before else 3)
+            os._exit(0 if same and none == 0 and len(crew._crew.helpers) == before else 3)
         print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
     """)
     assert printed == "0"

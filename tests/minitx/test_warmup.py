@@ -6,9 +6,7 @@ import sys
 
 import pytest
 
-SMALL = (
-    "import numpy as np; from minitx.kernels.crew import wait_for; wait_for(np.zeros(1, np.int64), 0, 0, 1)"
-)
+SMALL = "import numpy as np; from minitx.kernels.phases import take; take(np.zeros(16, np.int64), 0, 0, 1, 1)"
 
 
 def run(cache, *arguments):
@@ -20,7 +18,7 @@ def run(cache, *arguments):
 
 def test_the_first_compilation_is_announced_once_and_one_from_the_cache_is_not(tmp_path):
     pytest.importorskip("numba")
-    twice = f"{SMALL}; wait_for(np.zeros(1, np.int64), 0, 0, np.int32(1))"
+    twice = f"{SMALL}; take(np.zeros(16, np.int64), 0, 0, 1, np.int32(1))"
     first = run(tmp_path, "-c", twice)
     assert first.stderr.count("compiling kernels") == 1
     assert "minitx warmup" in first.stderr
