@@ -26,6 +26,21 @@ def minitx(*arguments, **options):
     return subprocess.run(command, capture_output=True, text=True, check=False, **options)
 
 
+def test_the_map_has_the_units_in_the_order_in_which_they_need_each_other():
+    units = json.loads(minitx("status", "--json", cwd=ROOT).stdout)["units"]
+    names = [row["unit"] for row in units]
+    assert set(names) == {path.name for path in (ROOT / "solutions").iterdir() if path.is_dir()}
+    needed = {
+        "causal": "attention",
+        "cache": "causal",
+        "heads": "attention",
+        "gpt": "heads",
+        "expert": "cache",
+    }
+    for unit, before in needed.items():
+        assert names.index(before) < names.index(unit)
+
+
 def test_hints_come_one_at_a_time_for_the_next_task_that_is_unsolved(notebook):
     notebook(softmax=SOFTMAX)
     minitx("check", "attention")
