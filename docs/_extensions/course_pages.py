@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import copy
 import io
 import json
@@ -10,7 +11,7 @@ from pathlib import Path
 
 from sphinx.application import Sphinx
 
-from minitx.course.workbook import read
+from minitx.course.workbook import all_units, read
 
 DOCS = Path(__file__).resolve().parents[1]
 EXERCISES = DOCS.parent / "exercises"
@@ -24,15 +25,13 @@ cache. Every unit is a notebook. Here you can read them; to work, open them from
 | Unit | Time |
 |---|---|
 """
-ORDER = ("attention", "cost", "order", "causal", "cache", "heads", "autograd", "gpt", "expert")
 
 
 def make_pages(app: Sphinx) -> None:
     """Write module/*.ipynb, module/index.md and benchmarks.md, and leave alone what would not change."""
     folder = DOCS / "module"
     folder.mkdir(exist_ok=True)
-    found = {path.stem: path for path in EXERCISES.glob("*/*.ipynb") if path.stem == path.parent.name}
-    units = [found[name] for name in ORDER if name in found]
+    units = all_units(EXERCISES.parent)
     for path in units:
         write(folder / path.name, json.dumps(with_figures(path), indent=1))
     rows = []
@@ -58,7 +57,8 @@ def with_figures(path: Path) -> dict:
             continue
         plt.close("all")
         try:
-            exec(compile(cell.source, f"{path.name}: {cell.name}", "exec"), names)
+            with contextlib.redirect_stdout(io.StringIO()):
+                exec(compile(cell.source, f"{path.name}: {cell.name}", "exec"), names)
         except Exception:  # the cell needs what the student has yet to write
             continue
         if cell.kind == "provided" and plt.get_fignums():

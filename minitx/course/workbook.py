@@ -11,6 +11,8 @@ from typing import Any, Literal
 from minitx.course.definitions import defined_functions
 from minitx.errors import CourseError
 
+# Each unit needs some of those before it. Others, of an instructor's own, come after them by name.
+ORDER = ("attention", "cost", "order", "causal", "cache", "heads", "autograd", "gpt", "expert")
 Kind = Literal["text", "provided", "solution", "test", "written", "own"]
 
 _DETAILS = re.compile(r"<details>\s*<summary>(?P<title>.*?)</summary>(?P<text>.*?)</details>", re.DOTALL)
@@ -73,14 +75,19 @@ def find(name: str, start: Path | None = None) -> Path:
 
 
 def all_units(start: Path | None = None) -> list[Path]:
-    """The notebooks of all units in the nearest `exercises` folder, here or above."""
+    """The notebooks of all units in the nearest `exercises` folder, here or above, in the course's order."""
     start = Path.cwd() if start is None else start
     for folder in (start, *start.parents):
-        found = sorted(folder.glob("exercises/*/*.ipynb"))
+        found = sorted(folder.glob("exercises/*/*.ipynb"), key=place_in_course)
         units = [path for path in found if path.stem == path.parent.name]
         if units:
             return units
     return []
+
+
+def place_in_course(path: Path) -> tuple[int, str]:
+    """What to sort notebooks by."""
+    return ORDER.index(path.stem) if path.stem in ORDER else len(ORDER), str(path)
 
 
 def read(path: Path) -> Workbook:
