@@ -7,6 +7,7 @@ import contextlib
 import copy
 import io
 import json
+import re
 from pathlib import Path
 
 from sphinx.application import Sphinx
@@ -64,8 +65,20 @@ def with_figures(path: Path) -> dict:
         if cell.kind == "provided" and plt.get_fignums():
             raw["outputs"] = [picture(plt.figure(number)) for number in plt.get_fignums()]
             raw["metadata"].setdefault("tags", []).append("hide-input")
+            raw["metadata"]["mystnb"] = {"image": {"alt": words_of(plt.figure(plt.get_fignums()[0]))}}
     plt.close("all")
     return shown
+
+
+def words_of(figure) -> str:
+    """What stands in a figure, for those who do not see it: titles and labels first, then what is inside."""
+    found: list[str] = []
+    for ax in figure.axes:
+        labels = [ax.get_title(), ax.get_title(loc="left"), ax.get_xlabel(), ax.get_ylabel()]
+        found += labels + [text.get_text() for text in ax.texts]
+    found = [" ".join(text.split()) for text in found]
+    told = "; ".join(dict.fromkeys(text for text in found if re.search(r"[A-Za-z]{2}", text)))
+    return f"Figure: {told[:400]}"
 
 
 def picture(figure) -> dict:

@@ -13,6 +13,7 @@ _FUNCTION = re.compile(r"(?:async\s+def|def|class)\s+(\w+)")
 _ASSIGNMENT = re.compile(r"(\w++(?:\s*+,\s*+\w++)*+)\s*+(?::[^=\n]{0,200})?=(?!=)")
 _IMPORT = re.compile(r"import\s+(.+)|from\s+[\w.]+\s+import\s+(.+)")
 _IDENTIFIER = re.compile(r"[^\W\d]\w*$")
+_COMMENT = re.compile(r"^[^\S\n]*+#.*$", re.MULTILINE)
 _LONGEST = 2_000  # longer lines are data
 
 
@@ -37,8 +38,8 @@ def imported_names(source: str) -> set[str]:
 
 
 def words(source: str) -> set[str]:
-    """Every word in `source`: what it may use of others."""
-    return set(re.findall(r"\w+", source))
+    """Every word in `source`, but for its lines of comment: what it may use of others."""
+    return set(re.findall(r"\w+", _COMMENT.sub("", source)))
 
 
 def _matches(source: str, pattern: re.Pattern[str]) -> set[str]:

@@ -36,6 +36,12 @@ def test_a_cell_that_the_student_builds_upon_stays_with_all_that_it_needs():
     assert kept("def answer(): return derived") == ["imports", "table", "derived", "call", "answer", "test"]
 
 
+def test_a_name_in_a_comment_is_no_use_of_it():
+    source = "# my picture of the derived table\ndef answer():\n    # not derived\n    return 1"
+    assert kept(source) == ["imports", "call", "answer", "test"]
+    assert kept("def answer(): return derived  # so") == kept("def answer(): return derived")
+
+
 def test_lines_that_ask_something_of_the_server_are_left_out_and_no_others():
     source = """%matplotlib inline
 x = 1
