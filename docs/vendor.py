@@ -44,7 +44,9 @@ def fetch(name: str) -> None:
         # `npm pack mathjax@3` fetches every version that fits; the last is the newest.
         archive = max(Path(folder).glob("*.tgz"), key=version_of)
         with tarfile.open(archive) as tar:
-            tar.extractall(folder, filter="data")
+            # Python 3.11 learned of it in 3.11.4.
+            tar.extraction_filter = getattr(tarfile, "data_filter", None)
+            tar.extractall(folder)
         for source, target in files.items():
             place = VENDOR / target
             place.parent.mkdir(parents=True, exist_ok=True)
