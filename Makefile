@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 
-.PHONY: demo test lint format exercises site serve install-demo install-test install-site clean
+.PHONY: demo test lint format exercises site lite serve install-demo install-test install-site clean
 
 demo: install-demo
 	$(BIN)/autograder demo
@@ -29,7 +29,10 @@ site: install-site
 	$(BIN)/python docs/vendor.py mathjax
 	$(BIN)/sphinx-build -q -W --keep-going -b html docs docs/_build/html
 
-serve: site
+lite: site
+	$(BIN)/python docs/lite.py docs/_build/html/lite
+
+serve: lite
 	@echo "http://127.0.0.1:8000 shows the site; ctrl-C ends it."
 	$(BIN)/python -m http.server --bind 127.0.0.1 --directory docs/_build/html 8000
 
