@@ -42,6 +42,10 @@ def build(output: Path) -> None:
         for notebook in all_units(ROOT):
             (contents / notebook.name).write_text(for_the_browser(notebook), encoding="utf-8")
         (wheel,) = (work / "wheels").glob("minitx-*-py3-none-any.whl")
+        # Only the kernel: other extensions of this environment, as nbgrader's, need a server.
+        kernel = Path(sys.prefix) / "share/jupyter/labextensions/@jupyterlite/pyodide-kernel-extension"
+        only = {"ignore_sys_prefix": ["federated_extensions"], "federated_extensions": [str(kernel)]}
+        (work / "jupyter_lite_config.json").write_text(json.dumps({"LiteBuildConfig": only}))
         command = ("jupyter", "lite", "build", "--lite-dir", work, "--contents", contents)
         run(work, *command, "--output-dir", output.resolve(), "--piplite-wheels", wheel)
 

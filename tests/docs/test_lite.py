@@ -52,4 +52,5 @@ def test_the_page_opens_and_lists_the_units(lite, browser, address):
     page.get_by_text("attention.ipynb").first.wait_for(timeout=60_000)
     for path in (ROOT / "exercises").glob("*/*.ipynb"):
         assert page.get_by_text(path.name, exact=True).count() == 1
+    assert page.get_by_text("Nbgrader", exact=True).count() == 0  # needs a server
     page.close()
