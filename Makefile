@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 
-.PHONY: demo test lint format exercises site lite serve install-demo install-test install-site clean
+.PHONY: demo test lint format exercises site lite serve bench install-demo install-test install-site clean
 
 demo: install-demo
 	$(BIN)/autograder demo
@@ -28,6 +28,9 @@ exercises: install-demo
 site: install-site
 	$(BIN)/python docs/vendor.py mathjax
 	$(BIN)/sphinx-build -q -W --keep-going -b html docs docs/_build/html
+
+bench: install-test
+	$(BIN)/python benchmarks/record.py
 
 lite: site
 	$(BIN)/python docs/lite.py docs/_build/html/lite

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from sphinx.application import Sphinx
 
+from minitx.bench.record import as_markdown
 from minitx.course.workbook import all_units, read
 
 DOCS = Path(__file__).resolve().parents[1]
@@ -100,20 +101,7 @@ def benchmark_page() -> str:
     )
     if not RESULTS.is_file():
         return head + "No run has been recorded yet: `make bench` records one.\n"
-    record = json.loads(RESULTS.read_text(encoding="utf-8"))
-    lines = [f"Recorded {record['date']} on {record['machine']}; {record['versions']}.\n"]
-    lines.append("| Workload | Size | Peer | minitx ms | Peer ms | Ratio | Goal | Share of the limit |")
-    lines.append("|---|---|---|--:|--:|--:|--:|--:|")
-    for row in record["rows"]:
-        goal = "" if row["goal"] is None else f"{row['goal']:.2f}"
-        short = row["goal"] is not None and row["ratio"] < row["goal"]
-        limit = "" if row["limit_share"] is None else f"{row['limit_share']:.0%}"
-        lines.append(
-            f"| {row['workload']} | {row['size']} | {row['peer']} "
-            f"| {row['minitx_ms']:.3f} | {row['peer_ms']:.3f} | {row['ratio']:.2f} "
-            f"| {goal}{' (short)' if short else ''} | {limit} |"
-        )
-    return head + "\n".join(lines) + "\n"
+    return head + as_markdown(json.loads(RESULTS.read_text(encoding="utf-8")))
 
 
 def write(path: Path, text: str) -> None:

@@ -1,0 +1,29 @@
+"""Measure every row once, on a quiet machine, and keep the run: results.json, and RESULTS.md for a reader.
+
+python benchmarks/record.py
+"""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+from minitx.bench.record import as_markdown, record_of
+
+HERE = Path(__file__).parent
+
+
+def main() -> None:
+    # A process of its own, as a user would start it: nothing else has warmed its caches or started threads.
+    command = [sys.executable, "-m", "minitx.cli", "bench", "all", "--json"]
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
+    record = record_of(json.loads(done.stdout))
+    (HERE / "results.json").write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+    title = (
+        "# minitx beside its peers\n\nTimed in turn, in one run: ratio = the peer's time over minitx's.\n\n"
+    )
+    (HERE / "RESULTS.md").write_text(title + as_markdown(record), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
