@@ -46,7 +46,6 @@ SPEC = Spec(
 
 _LOOK = """
 import gc, inspect, linecache, os
-words = ["canary" + mark + "7e5f" for mark in "-_"]
 def look(*_):
     texts = [repr(linecache.cache), repr(dict(os.environ)), repr(get_ipython().user_ns.get("In"))]
     frame = inspect.currentframe()
@@ -61,7 +60,8 @@ def look(*_):
                     texts.append(open(os.path.join(folder, name), errors="replace").read(1 << 20))
                 except OSError:
                     pass
-    found = [text for text in texts if words[0] in text or words[1] in text]
+    # The words are put together only here: a list of them would be found among the variables.
+    found = [text for text in texts for mark in "-_" if "canary" + mark + "7e5f" in text]
     print("found", found)
     return found
 """

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import resource
 import shutil
 import signal
 import socket
@@ -39,6 +40,7 @@ class Started:
     channel: wire.Channel
     info: dict[str, Any]  # what bubblewrap tells of the process inside
     errors: Any
+    floor: int  # kilobytes: a program's peak of memory counts that of the process which started it
 
 
 class ProcessBackend:
@@ -90,7 +92,8 @@ class ProcessBackend:
         code = started.process.returncode
         if code > 128:  # as a shell, bubblewrap tells a signal by its exit code
             status = code - 128
-        return Ending(status, usage.ru_maxrss, usage.ru_utime + usage.ru_stime, self._ran_out(job))
+        peak = usage.ru_maxrss if usage.ru_maxrss > started.floor else 0
+        return Ending(status, peak, usage.ru_utime + usage.ru_stime, self._ran_out(job))
 
     def close(self) -> None:
         """End every program, the spare one too."""
@@ -133,7 +136,9 @@ class ProcessBackend:
         os.close(tell)
         with os.fdopen(told, "rb") as file:
             info = file.read(INFO_BYTES)
-        return Started(self.jobs, process, wire.Channel(ours), json.loads(info) if info else {}, errors)
+        floor = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        heard = json.loads(info) if info else {}
+        return Started(self.jobs, process, wire.Channel(ours), heard, errors, floor)
 
     def _loaded(self, started: Started) -> None:
         header, _ = started.channel.receive(time.monotonic() + START_SECONDS)

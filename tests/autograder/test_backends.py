@@ -92,6 +92,30 @@ def test_a_program_of_libraries_works_inside(sandbox):
     assert outcome == "OK", outputs
 
 
+IN_A_LARGE_PROCESS = """
+import time
+import numpy as np
+from autograder.sandbox.backends import start
+from autograder.sandbox.client import SandboxDied
+large = np.ones(700 << 17)  # 700 MB: what a runner with many libraries may come to
+backend = start("bwrap")
+sandbox = backend.spawn()
+sandbox.deadline = time.monotonic() + 4
+try:
+    sandbox.run_cell("import os\\nos.closerange(3, 64)\\nwhile True: pass")
+except SandboxDied as death:
+    print(death.outcome)
+backend.close()
+"""
+
+
+def test_the_memory_of_the_grader_is_not_taken_for_that_of_the_student():
+    needs("bwrap")
+    command = [sys.executable, "-c", IN_A_LARGE_PROCESS]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert done.stdout == "RE\n", done.stderr
+
+
 @pytest.mark.parametrize(
     ("source", "outcome"),
     [

@@ -9,16 +9,17 @@ import pytest
 from minitx import kernels
 from minitx.course import check
 
+# Not what a test finds: a fixture of its module may have run a notebook, which chooses its kernels, before.
+BEFORE = kernels.backend()
 ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture(autouse=True)
 def put_back():
-    """Kernels, key and figures as a test found them."""
-    before = kernels.backend()
+    """Kernels, key and figures as the tests' process had them."""
     yield
     check.use_key(b"practice")
-    kernels.use(before)
+    kernels.use(BEFORE)
     if "matplotlib.pyplot" in sys.modules:
         sys.modules["matplotlib.pyplot"].close("all")
 
