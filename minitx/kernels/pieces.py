@@ -9,7 +9,7 @@ from minitx.kernels.compiler import plain
 from minitx.kernels.crew import THREADS
 
 PIECE = 1 << 14  # numbers worth a task of their own
-PARALLEL_FROM = 1 << 18  # numbers below which waking a second thread takes longer than it saves
+PARALLEL_FROM = 1 << 15  # numbers below which handing over to a second thread takes longer than it saves
 MOST = 32  # pieces; each holds sums of its own where a gradient is summed over the rows
 
 

@@ -31,7 +31,7 @@ SLABS = 6  # pieces of DEPTH columns of A that are copied at a time: 1.3 MB in f
 PANELS = 3  # as many, and copying A does not pay
 MOST_ROWS, FEWEST_ROWS = 384, 48  # of a task: every task makes its own panels
 FEW = 16  # rows for which making panels costs more than it saves: NumPy's product has them
-PARALLEL_FROM = 1 << 20  # multiply-adds below which waking another thread takes longer than it saves
+PARALLEL_FROM = 1 << 19  # multiply-adds below which handing over takes longer than it saves
 
 
 def linear(x, weight, bias):
