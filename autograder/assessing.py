@@ -13,12 +13,13 @@ import traceback
 from dataclasses import dataclass, field
 from typing import Literal
 
-from nbformat import NotebookNode, from_dict
+from nbformat import NotebookNode
 from nbformat.v4 import new_notebook
 
 from autograder.cells import cells_from_spec, cells_of
 from autograder.errors import UsageError
 from autograder.intake import Intake, parse
+from autograder.nodes import node
 from autograder.repair import repair
 from autograder.runners import Runner
 from autograder.spec import Spec
@@ -57,7 +58,7 @@ class Judged:
     @classmethod
     def from_json(cls, text: str) -> Judged:
         data = json.loads(text)
-        notebook: NotebookNode = from_dict(data["notebook"])  # type: ignore[assignment]
+        notebook = node(data["notebook"])
         verdict = Verdict.from_json(data["verdict"])
         return cls(data["student"], notebook, verdict, data["notes"], data["problem"])
 

@@ -17,9 +17,10 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import jupytext
-from nbformat import NotebookNode, from_dict
+from nbformat import NotebookNode
 
 from autograder.errors import ReleaseError
+from autograder.nodes import node
 from autograder.spec import CellKind
 
 KERNELSPEC = {"display_name": "Python 3", "language": "python", "name": "python3"}
@@ -78,7 +79,7 @@ def read_unit(path: Path) -> tuple[NotebookNode, list[AuthoredCell]]:
         authored.append(AuthoredCell(cell, kind, line))
     if not authored:
         raise ReleaseError(f"{path} holds no cells; a cell begins with a line '# %%'.")
-    notebook.metadata = from_dict({"kernelspec": KERNELSPEC, "language_info": {"name": "python"}})
+    notebook.metadata = node({"kernelspec": KERNELSPEC, "language_info": {"name": "python"}})
     notebook.nbformat, notebook.nbformat_minor = 4, 5
     return notebook, authored
 
@@ -128,7 +129,7 @@ def _complete(cell: NotebookNode, metadata: dict[str, Any], where: str) -> CellK
         _refuse(where, f"the cell {grade_id!r} has points that would count for nothing: no 'grade': true.")
     metadata.update(schema_version=3, cell_type=cell.cell_type)
     kept = {key: cell.metadata[key] for key in ("tags",) if key in cell.metadata}
-    cell.metadata = from_dict({"nbgrader": metadata, **kept})
+    cell.metadata = node({"nbgrader": metadata, **kept})
     cell["id"] = grade_id
     return kind
 

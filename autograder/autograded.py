@@ -12,11 +12,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from nbformat import NotebookNode, from_dict
+from nbformat import NotebookNode
 from nbformat.v4 import writes
 
 from autograder.course import Course
 from autograder.files import write_atomically
+from autograder.nodes import node, nodes
 from autograder.remarks import NOT_GRADED, STATUS, remarks_on
 from autograder.repair import nbgrader_metadata
 from autograder.sanitize import presentable_markdown, safe_outputs
@@ -62,14 +63,14 @@ def autograded_notebook(
         known = canonical.get(cell.metadata.get("nbgrader", {}).get("grade_id"))
         if known and known.kind == "test":
             cell.source = known.source
-            cell.metadata.nbgrader = from_dict(nbgrader_metadata(known, known.source))
-            cell.outputs = from_dict(_test_outputs(known, verdict, spec))  # type: ignore[arg-type]
+            cell.metadata.nbgrader = node(nbgrader_metadata(known, known.source))
+            cell.outputs = nodes(_test_outputs(known, verdict, spec))
         elif cell.cell_type == "code":
             run = verdict.cells.get(cell.id)
             if run is not None:
                 count += 1
                 cell.execution_count = count
-                cell.outputs = from_dict(safe_outputs(run.outputs, count))  # type: ignore[arg-type]
+                cell.outputs = nodes(safe_outputs(run.outputs, count))
         elif not (known and known.locked):
             cell.source = presentable_markdown(cell.source, cell.get("attachments"))
     summary = summary_cell(notes, verdict.looks_like, verdict.needs_review != "")
@@ -101,7 +102,7 @@ def summary_cell(
     # One line, since Markdown ends a block of HTML at the first empty one.
     source = f'<div class="autograder-summary">{"".join(parts)}</div>'
     metadata = {OURS: "summary", "deletable": False, "editable": False}
-    return from_dict({"cell_type": "markdown", "id": SUMMARY_ID, "metadata": metadata, "source": source})  # type: ignore
+    return node({"cell_type": "markdown", "id": SUMMARY_ID, "metadata": metadata, "source": source})
 
 
 def _test_outputs(cell: SpecCell, verdict: Verdict, spec: Spec) -> list[dict[str, Any]]:

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import nbformat
 from nbconvert.exporters import HTMLExporter
 from nbconvert.filters import Highlight2HTML
 from nbconvert.filters.widgetsdatatypefilter import WidgetsDataTypeFilter
@@ -23,6 +22,7 @@ from autograder.course import Course
 from autograder.errors import UsageError
 from autograder.files import write_atomically
 from autograder.gradebook import clear_errors
+from autograder.nodes import nodes
 from autograder.sanitize import presentable_markdown, safe_outputs
 from autograder.verdict import Verdict
 from minitx.course.subtests import BEGIN_HIDDEN, END_HIDDEN
@@ -47,7 +47,7 @@ class ScrubFeedback(NbGraderPreprocessor):
             ]
         elif cell.cell_type == "code":
             outputs = safe_outputs(cell.get("outputs"), cell.get("execution_count"))
-            cell.outputs = [nbformat.from_dict(output) for output in outputs]
+            cell.outputs = nodes(outputs)
         elif not is_locked(cell) and OURS not in cell.metadata:
             cell.source = presentable_markdown(cell.source, cell.get("attachments"))
         return cell, resources

@@ -10,9 +10,10 @@ import re
 from dataclasses import dataclass, field
 from typing import Any
 
-from nbformat import NotebookNode, from_dict
+from nbformat import NotebookNode
 
 from autograder.decoding import Unreadable, decode, load, what_to_do
+from autograder.nodes import node
 
 MAX_CELLS = 2_000
 MAX_SOURCE = 1024 * 1024  # characters of all cells together; a finished notebook has some 20,000
@@ -58,7 +59,7 @@ def _notebook(document: Any, notes: list[str]) -> NotebookNode:
             " that holds data, and hand the notebook in again."
         )
     metadata = _metadata(document, ("kernelspec",))
-    return from_dict({"cells": cells, "metadata": metadata, "nbformat": 4, "nbformat_minor": 5})  # type: ignore
+    return node({"cells": cells, "metadata": metadata, "nbformat": 4, "nbformat_minor": 5})
 
 
 def _raw_cells(document: Any, notes: list[str]) -> list[Any]:

@@ -12,10 +12,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from nbformat import NotebookNode, from_dict
+from nbformat import NotebookNode
 
 from autograder.layout import Placed, lay_out, move_helpers_up, rejoin
 from autograder.matching import Matching, Submitted, match, new_names, same_text, trimmed
+from autograder.nodes import node
 from autograder.spec import Spec, SpecCell
 
 _KERNELSPEC = {"display_name": "Python 3", "language": "python", "name": "python3"}
@@ -198,7 +199,7 @@ def _build(placed: list[Placed]) -> NotebookNode:
             cell["attachments"] = one.attachments
         cells.append(cell)
     metadata = {"kernelspec": _KERNELSPEC, "language_info": {"name": "python"}}
-    return from_dict({"cells": cells, "metadata": metadata, "nbformat": 4, "nbformat_minor": 5})  # type: ignore
+    return node({"cells": cells, "metadata": metadata, "nbformat": 4, "nbformat_minor": 5})
 
 
 def _listed(names: list[str]) -> str:
