@@ -73,5 +73,14 @@ def run(folder: Path, tool: str, *arguments: str | Path) -> None:
         done.check_returncode()
 
 
+def main() -> None:
+    if len(sys.argv) != 2:
+        sys.exit("Say where to: python docs/lite.py docs/_build/html/lite")
+    try:
+        build(Path(sys.argv[1]))
+    except subprocess.CalledProcessError as error:
+        sys.exit(f"The page was not built: {' '.join(error.cmd[2:5])} ended with code {error.returncode}.")
+
+
 if __name__ == "__main__":
-    build(Path(sys.argv[1]))
+    main()

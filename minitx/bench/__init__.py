@@ -18,10 +18,14 @@ def plan(what: str) -> tuple[list[Step], list[str]]:
 
     what: "attention", "decode", "train", "layers" or "all".
 
-    Raises ImportError where Numba is missing: the twins are not what is measured.
+    Raises ImportError where Numba is missing, and ValueError where the twins were chosen: they are not what
+    is measured.
     """
+    from minitx import kernels
     from minitx.bench import attention, decode, layers, startup, train
 
+    if kernels.backend() != "numba":
+        raise ValueError("the NumPy twins are in use. Unset MINITX_KERNELS, or set it to numba.")
     steps: list[Step] = []
     missing = [] if find_spec("torch") else ["PyTorch (torch)"]
     for work in attention.WORKLOADS:

@@ -35,6 +35,8 @@ def bench(
         steps, missing = benchmarks.plan(what.value)
     except ImportError as error:
         refuse(f"There is nothing to measure without Numba ({error}): pip install 'minitx[fast]'.")
+    except ValueError as error:
+        refuse(f"There is nothing to measure: {error}")
     for peer in missing:
         notices.print(f"{peer} is not installed: its rows are left out.")
     rows: list[dict[str, Any]] = []

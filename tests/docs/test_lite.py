@@ -54,3 +54,11 @@ def test_the_page_opens_and_lists_the_units(lite, browser, address):
         assert page.get_by_text(path.name, exact=True).count() == 1
     assert page.get_by_text("Nbgrader", exact=True).count() == 0  # needs a server
     page.close()
+
+
+def test_without_a_place_it_says_which_one_to_give():
+    done = subprocess.run(
+        [sys.executable, ROOT / "docs/lite.py"], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 1 and "Traceback" not in done.stderr
+    assert "python docs/lite.py docs/_build/html/lite" in done.stderr
