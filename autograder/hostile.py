@@ -15,11 +15,15 @@ CANARY = ("canary_7e5f", "canary-7e5f", "4242.0625")
 
 @dataclass(frozen=True)
 class Kind:
-    """One hostile submission. `ends` are the outcomes of which at least one must be met, if any are given."""
+    """One hostile submission. `ends` are the outcomes of which at least one must be met, if any are given.
+
+    A patient one is given the time of a right answer: stopped early, it would have shown nothing.
+    """
 
     name: str
     source: str
     ends: tuple[str, ...] = ()
+    patient: bool = False
 
 
 _ANSWER = '''def total(x):
@@ -32,7 +36,8 @@ assert total(np.array([1.0, 2.5])) == 3.5
 ### Test: the sum of a table (2 points)
 canary_7e5f = np.array([[1.0, 4242.0625], [2.0, -3.0]])  # canary-7e5f
 expected = canary_7e5f.sum()
-np.testing.assert_allclose(total(canary_7e5f), expected, err_msg="canary-7e5f")
+# strict: without it an empty array is close to every number.
+np.testing.assert_allclose(np.asarray(total(canary_7e5f)), expected, err_msg="canary-7e5f", strict=True)
 ### END HIDDEN TESTS
 """
 SPEC = Spec(
@@ -165,7 +170,8 @@ KINDS = (
         "import threading, time\ndef later():\n    time.sleep(0.2)\n    globals()['total'] = lambda x: True\n"
         "threading.Thread(target=later).start()",
     ),
-    Kind("a search for hidden tests", _LOOK + "total = look\nlook()"),
+    Kind("an empty answer", "def total(x): return []", ("WA",)),
+    Kind("a search for hidden tests", _LOOK + "total = look\nlook()", ("WA",), patient=True),
     Kind(
         "a hidden input remembered and printed",
         "seen = []\ndef total(x):\n    seen.append(x.tolist())\n    print(seen)\n"

@@ -207,3 +207,12 @@ def scaled(x, by): return np.array([1, 2, 3], dtype=">u2")
 del_names = [name for name in list(globals()) if not name.startswith("_")]
 for name in del_names:
     globals().pop(name, None)
+
+# %% empty-list
+def total(x): return []
+def scaled(x, by): return []
+
+# %% empty-array
+import numpy as np
+def total(x): return np.zeros((0, 3))
+def scaled(x, by): return np.zeros((0, 3))

@@ -33,7 +33,9 @@ assert total(np.array([1.0, 2.0])) == 3.0, "expected 3.0"
 ### Hint: How many axes are there?
 hidden_canary_c41d = np.append(check.rng("table").random((3, 4)), 4711.0815)  # canary-c41d-comment
 expected = hidden_canary_c41d.sum()  # before the call, which may change the argument
-np.testing.assert_allclose(total(hidden_canary_c41d), expected, err_msg="canary-c41d-message")
+np.testing.assert_allclose(
+    np.asarray(total(hidden_canary_c41d)), expected, err_msg="canary-c41d-message", strict=True
+)
 ### Test: the sum of six ones (1 point)
 assert total(np.ones((3, 2))) == 6, "canary-c41d-assert"
 ### END HIDDEN TESTS
