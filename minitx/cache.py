@@ -124,7 +124,8 @@ class KVCache:
     def advance(self, counts: int | np.ndarray) -> None:
         """What was appended to all layers now belongs to the rows: one count for all, or (B,)."""
         longer = self._lengths + counts
-        if max(longer.tolist()) > self.capacity or np.min(counts) < 0:
+        fewest = counts if isinstance(counts, int) else np.min(counts)
+        if max(longer.tolist()) > self.capacity or fewest < 0:
             raise ValueError(
                 f"Rows of lengths {self._lengths} cannot grow by {counts} within {self.capacity}."
             )

@@ -15,6 +15,7 @@ import numpy as np
 from minitx import kernels
 from minitx.cache import KVCache
 from minitx.errors import DtypeError, shape_error
+from minitx.graph import Storage
 from minitx.kernels import rope_numpy
 from minitx.kernels.decoder_numpy import (
     GELU,
@@ -97,6 +98,7 @@ class CompiledStep:
         _check_model(model)
         dtype = _check_dtypes(model, self.weights)
         # Noted before the copy is made: a change in between is then seen, not missed.
+        self._latest = Storage.latest
         seen = [(p, p._storage, p._storage.version, p._storage.changed_at) for p in model.parameters()]
         shape, family = _shape_of(model), kernels.family("decoder")
         packed = family.pack(shape, _weights_of(model, shape, dtype), self.weights == "int8")
@@ -123,10 +125,14 @@ class CompiledStep:
         family, _, seen, _, _ = self._state
         if family is not kernels.family("decoder"):
             return True
+        latest = Storage.latest
+        if latest == self._latest:
+            return False
         for parameter, storage, version, changed_at in seen:
             now = parameter._storage
             if now is not storage or now.version != version or now.changed_at is not changed_at:
                 return True
+        self._latest = latest
         return False
 
 
@@ -288,6 +294,8 @@ def _check_ids(ids: Any, vocab_size: int) -> np.ndarray:
     for row, number in enumerate(array.tolist()):
         if not 0 <= number < vocab_size:
             raise IndexError(f"ids must lie in 0 ... {vocab_size - 1}, got {number} in row {row}.")
+    if array.dtype == np.int64 and array.flags.carray:
+        return array
     return np.require(array, np.int64, ("C", "A", "W"))
 
 

@@ -4,6 +4,7 @@ A tensor that an operation made holds a `Node`; a node holds its parents and not
 back to it, so a graph that is dropped is gone at once, without the cyclic garbage collector.
 """
 
+import itertools
 import linecache
 import os
 import sys
@@ -62,6 +63,9 @@ def describe_line(place: Place) -> str:
     return f"{place[0]}:{place[1]}" + (f" ({text})" if text else "")
 
 
+_changes = itertools.count(1)
+
+
 class Storage:
     """The memory behind a tensor and all its views: where it was made, and whether it has changed.
 
@@ -80,8 +84,10 @@ class Storage:
         "root",
         "version",
     )
+    latest = 0  # another number after each change of any memory: while it stays, nothing has changed
 
     def __init__(self, array: np.ndarray, made_at: Place):
+        Storage.latest = next(_changes)
         self.root = root_of(array)
         self.made_at = made_at
         self.changed_at: Place = None
@@ -96,11 +102,13 @@ class Storage:
             self.checksum_when_handed_out = self.checksum()
         self.handed_out = True
         self.changed_at = calling_line()
+        Storage.latest = next(_changes)
 
     def note_change(self) -> None:
         """Note an update in place by the engine itself (an optimiser)."""
         self.version += 1
         self.changed_at = calling_line()
+        Storage.latest = next(_changes)
 
     def checksum(self) -> int:
         root = self.root

@@ -61,9 +61,10 @@ def add_keys(keys, values, d, query, count, slope, first, scores, gathered, top,
 def attend(task, shape, layer, starts, vectors, sums, cache, own, parts):
     """Works off task `task` of (B, Hkv, parts).
 
-    `sums` are the products of queries, keys and values; starts = (biases, angles, slopes) are places among
-    the vectors, -1 for none; cache = (keys, values, lengths), own = (queries, scores), and parts =
-    (gathered (B, H, parts, head_dim), top and total (B, H, parts)) is where the result goes.
+    `sums` are the products, for one head of keys after another: its queries, its key, its value. starts =
+    (biases, angles, slopes) are places among the vectors, -1 for none; cache = (keys, values, lengths), own =
+    (queries, scores), and parts = (gathered (B, H, parts, head_dim), top and total (B, H, parts)) is where
+    the result goes.
     """
     biases, angles, slopes = starts
     keys, values, lengths = cache
@@ -76,16 +77,15 @@ def attend(task, shape, layer, starts, vectors, sums, cache, own, parts):
     begin, end = part * (p + 1) // count, (part + 1) * (p + 1) // count
     row = ((layer * keys.shape[1] + b) * keys.shape[2] + g) * keys.shape[3]
     k, v = ahead(pointer(keys), row * d), ahead(pointer(values), row * d)
-    turn = angles + p * d
+    turn, column = angles + p * d, g * (group + 2) * d
     if part == count - 1:
-        column, one = (shape.n_heads + g) * d, number(1)
-        place_head(sums, b, column, d, vectors, biases, turn, shape.rotary, one, k, p * d)
-        column += kv_heads * d
-        place_head(sums, b, column, d, vectors, biases, turn, np.intp(0), one, v, p * d)
+        last, one = column + group * d, number(1)
+        place_head(sums, b, last, d, vectors, biases, turn, shape.rotary, one, k, p * d)
+        place_head(sums, b, last + d, d, vectors, biases, turn, np.intp(0), one, v, p * d)
     factor, query = number(d**-0.5 * LOG2_E), pointer(queries)
     for r in range(group):
         h = g * group + r
-        place_head(sums, b, h * d, d, vectors, biases, turn, shape.rotary, factor, query, r * d)
+        place_head(sums, b, column + r * d, d, vectors, biases, turn, shape.rotary, factor, query, r * d)
         tops[b, h, part], totals[b, h, part] = number(-np.inf), number(0)
         for c in range(d):
             gathered[b, h, part, c] = 0
@@ -102,12 +102,12 @@ def attend(task, shape, layer, starts, vectors, sums, cache, own, parts):
 
 
 @compiled()
-def combine(parts, shape, heads):
-    """heads[b, h head_dim + c]: the parts of each head put together."""
+def combine(parts, shape, begin, end, heads):
+    """heads[b, h head_dim + c]: the parts of each head from `begin` to `end` put together."""
     gathered, tops, totals = parts
     number, d = heads.dtype.type, shape.head_dim
     for b in range(tops.shape[0]):
-        for h in range(tops.shape[1]):
+        for h in range(begin, end):
             best, total = number(-np.inf), number(0)
             for part in range(tops.shape[2]):
                 best = max(best, tops[b, h, part])

@@ -31,11 +31,20 @@ def normalise(x, b, d, vectors, weight, bias, eps, centred, out):
 
 
 @compiled()
-def add_rows(sums, b, begin, end, vectors, bias, x):
-    """x[b] += sums[b] + bias from `begin` to `end`."""
+def add_up(which, b, count, d, vectors, bias, kept, parts, x):
+    """x[b, :d] = row b of what was kept + bias + that row of each of `count` parts of a sum.
+
+    Of kept (2 B, ...) and parts (2 * most * B, ...) the first half is meant where `which` is 0.
+    """
     use_full_vectors()
-    for r in range(begin, end):
-        x[b, r] += sums[b, r] + vectors[bias + r]
+    batch = x.shape[0]
+    most = parts.shape[0] // (2 * batch)
+    for c in range(d):
+        x[b, c] = kept[which * batch + b, c] + vectors[bias + c]
+    for part in range(count):
+        row = (which * most + part) * batch + b
+        for c in range(d):
+            x[b, c] += parts[row, c]
 
 
 @compiled()

@@ -46,6 +46,10 @@ KINDS = {
     "llama, interleaved": {"n_heads": 4, "n_kv_heads": 1, "head_dim": 16, "d_ff": 9, "centred": False, "activation": SWIGLU, "rotary": INTERLEAVED},
     "swiglu with biases": {"n_heads": 2, "n_kv_heads": 1, "head_dim": 6, "d_ff": 33, "centred": True, "activation": SWIGLU, "rotary": INTERLEAVED, "bias": True},
     "several chunks": {"n_heads": 3, "n_kv_heads": 3, "head_dim": 64, "d_ff": 400, "centred": True, "activation": GELU_TANH, "rotary": STRAIGHT, "table": True, "bias": True, "d_model": 192, "vocab_size": 1200},
+    # These divide among two threads, the next ones among three or four as well, or into more tasks than one each.
+    "a head each": {"n_heads": 4, "n_kv_heads": 2, "head_dim": 32, "d_ff": 150, "centred": False, "activation": SWIGLU, "rotary": HALF, "untied": True},
+    "two heads each": {"n_heads": 4, "n_kv_heads": 4, "head_dim": 32, "d_ff": 129, "centred": True, "activation": GELU_TANH, "rotary": STRAIGHT, "slopes": True, "bias": True},
+    "many tasks": {"n_heads": 12, "n_kv_heads": 12, "head_dim": 64, "d_ff": 1600, "centred": True, "activation": RELU, "rotary": INTERLEAVED, "table": True, "bias": True, "d_model": 330, "vocab_size": 700},
 }  # fmt: skip
 
 
