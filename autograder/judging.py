@@ -26,12 +26,14 @@ from typing import Any
 from autograder.cells import Cell, without_shows
 from autograder.likeness import Bank
 from autograder.pace import Pace
-from autograder.sandbox.client import Backend, Call, Sandbox, SandboxDied
+from autograder.sandbox.client import Backend, Call, Sandbox, SandboxDied, SandboxUnavailable
 from autograder.sandbox.proxy import StudentRaised, built_in_name
 from autograder.spec import Spec, SpecCell
 from autograder.verdict import CellRun, LooksLike, Outcome, Subtest, Verdict
 from minitx.course import check
 from minitx.course.subtests import Part, split_cell
+
+RERUNS = 3  # in one run, of what died for no reason that is seen; each cell or test at most once
 
 
 @dataclass(frozen=True)
@@ -40,6 +42,7 @@ class Failure:
     message: str  # free of anything that a hidden test could have let out
     shown: str = ""  # more, for the author of the submission, when the test is a visible one
     detail: str = ""  # everything, for the instructor
+    unexplained: bool = False  # the sandbox was killed, perhaps from outside
 
 
 class OutOfTime(BaseException):
@@ -102,6 +105,8 @@ class Run:
         self.marks: dict[tuple[str, str], Subtest] = {}
         self.replay: list[str] = []
         self.calls: list[Call] = []
+        self.fatal: set[str] = set()  # cells in which the sandbox died
+        self.reruns = 0
         self.sandbox: Sandbox = judge.backend.spawn()
         self.names = Names(self)
         exec(judge.imports, self.names)
@@ -116,15 +121,16 @@ class Run:
                 self.student_cell(cell)
 
     def worked_in(self, cell: Cell) -> bool:
-        return cell.id in self.cells and self.cells[cell.id].outcome in ("OK", "RE", "OL")
+        ended = self.cells[cell.id].outcome if cell.id in self.cells else "XX"
+        return ended in ("OK", "RE", "OL") and cell.id not in self.fatal
 
     def student_cell(self, cell: Cell) -> None:
         """Run one cell in the sandbox. Unless the sandbox dies of it, a later sandbox will run it again."""
-        try:
-            outcome, outputs = self._alive(self.pace.cell).run_cell(cell.source)
-        except SandboxDied as death:
-            outcome, outputs = death.outcome, [_error_output(death)]
-            self._note_death(death)
+        death, outcome, outputs = self._run_cell(cell)
+        if self._once_more(death):
+            death, outcome, outputs = self._run_cell(cell)
+        if death is not None:
+            self.fatal.add(cell.id)
         self.cells[cell.id] = CellRun(outcome, outputs)
         if self.worked_in(cell):
             self.replay.append(cell.source)
@@ -135,9 +141,14 @@ class Run:
         mine = [part for part in parts.parts if part.hidden == self.hidden]
         if not mine:
             return
-        failed = self._run(parts.setup, f"{cell.grade_id}, set-up") if parts.setup.strip() else None
+        failed = self._set_up(parts.setup, cell)
+        if self._once_more(failed):
+            failed = self._set_up(parts.setup, cell)
         for part in mine:
-            failure = failed or self._run("\n" * (part.first_line - 1) + part.code, cell.grade_id)
+            failure = failed or self._part(part, cell)
+            if not failed and self._once_more(failure):
+                # In a new sandbox: what the set-up made in the old one is gone.
+                failure = self._set_up(parts.setup, cell) or self._part(part, cell)
             self.marks[cell.grade_id, part.title] = mark(part, failure)
 
     def lookup(self, name: str) -> Any:
@@ -153,6 +164,27 @@ class Run:
         self._collect()
         self.sandbox.close()
 
+    def _run_cell(self, cell: Cell) -> tuple[SandboxDied | None, Outcome, list[dict[str, Any]]]:
+        try:
+            return None, *self._alive(self.pace.cell).run_cell(cell.source)
+        except SandboxDied as death:
+            self._note_death(death)
+            return death, death.outcome, [_error_output(death)]
+
+    def _once_more(self, death: SandboxDied | Failure | None) -> bool:
+        """Whether to try again what died. A process that the machine or its operator killed is nobody's
+        wrong answer; one that ends by its own doing ends a second time."""
+        if death is None or not death.unexplained or self.reruns == RERUNS:
+            return False
+        self.reruns += 1
+        return True
+
+    def _set_up(self, source: str, cell: SpecCell) -> Failure | None:
+        return self._run(source, f"{cell.grade_id}, set-up") if source.strip() else None
+
+    def _part(self, part: Part, cell: SpecCell) -> Failure | None:
+        return self._run("\n" * (part.first_line - 1) + part.code, cell.grade_id)
+
     def _run(self, source: str, label: str) -> Failure | None:
         """Run trusted code against the sandbox; None when it raised nothing."""
         filename = f"<test {label}>"
@@ -163,7 +195,9 @@ class Run:
                 exec(compile(source, filename, "exec"), self.names)
         except SandboxDied as death:
             self._note_death(death)
-            return Failure(death.outcome, death.message)
+            return Failure(death.outcome, death.message, unexplained=death.unexplained)
+        except SandboxUnavailable:
+            raise  # the grader's own fault, never a wrong answer
         except OutOfTime:
             return Failure("TO", "the test took too long with what your code returned")
         except NotDefined as error:

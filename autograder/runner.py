@@ -62,13 +62,14 @@ def end_with(parent: int) -> None:
 
 
 def judged(judge: Judge, job: dict[str, Any]) -> Verdict:
-    """The verdict on one submission. Losing the sandboxes' parent is a fault of the grader's: once more."""
+    """The verdict on one submission. A sandbox that cannot be made, or whose parent is lost, is a fault
+    of the grader's: once more."""
     cells, seed = [Cell(**cell) for cell in job["cells"]], bytes.fromhex(job["seed"])
     reason = ""
     for _ in range(2):
         try:
             return judge.judge(cells, seed)
-        except BackendLost as error:
+        except (BackendLost, SandboxUnavailable) as error:
             reason = str(error)
         except Exception:
             reason = traceback.format_exc()

@@ -41,10 +41,11 @@ class BackendLost(BaseException):
 class SandboxDied(BaseException):
     """A sandbox ended before it answered. No `Exception`, so that no test catches it by mistake."""
 
-    def __init__(self, outcome: Outcome, message: str) -> None:
+    def __init__(self, outcome: Outcome, message: str, unexplained: bool = False) -> None:
         super().__init__(message)
         self.outcome: Outcome = outcome
         self.message = message
+        self.unexplained = unexplained  # killed, and no limit of the job's says why: perhaps from outside
 
 
 @dataclass(frozen=True)
@@ -286,21 +287,23 @@ class Sandbox:
     def _ended(self) -> SandboxDied:
         self.backend.kill(self.job)  # it may have closed the connection and live on
         end = self.backend.end_of(self.job)
+        large = end.kilobytes > self.backend.limits.memory_mb << 9  # half of what it may have
         if end.out_of_memory:
-            return self._died("ML", "your code was ended by the system for using too much memory")
+            # A small one may have been chosen for the machine's want of memory, not for its own.
+            return self._died("ML", "your code was ended by the system for using too much memory", not large)
         if end.cpu_seconds >= self.backend.limits.cpu_seconds - 1:
             return self._died("TO", "your code used up its processor time")
         if not os.WIFSIGNALED(end.status):
             return self._died("RE", "your code ended the whole Python process")
         number = os.WTERMSIG(end.status)
+        if number == signal.SIGKILL and large:
+            return self._died("ML", "your code was ended by the system, most likely for its memory")
         if number == signal.SIGKILL:
-            if end.kilobytes > self.backend.limits.memory_mb << 9:  # half of what it may have
-                return self._died("ML", "your code was ended by the system, most likely for its memory")
-            return self._died("RE", "your code closed its connection to the grader")
+            return self._died("RE", "your code ended its process or its connection to the grader", True)
         return self._died("SG", f"your code crashed the Python process ({_signal_name(number)})")
 
-    def _died(self, outcome: Outcome, message: str) -> SandboxDied:
-        self.dead = SandboxDied(outcome, message)
+    def _died(self, outcome: Outcome, message: str, unexplained: bool = False) -> SandboxDied:
+        self.dead = SandboxDied(outcome, message, unexplained)
         self.channel.close()
         return self.dead
 
