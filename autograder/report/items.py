@@ -71,7 +71,8 @@ def items_of(verdicts: Sequence[Sequence[Subtest]]) -> list[Item]:
                 continue  # the grader's own fault says nothing about the test
             item.outcomes[mark.outcome] += 1
             item.belief = item.belief or mark.belief
-            item.shares.append(mark.points / mark.max_points if mark.max_points else 0.0)
+            passed = float(mark.outcome == "OK")
+            item.shares.append(mark.points / mark.max_points if mark.max_points else passed)
             item.rests.append(total - mark.points)
     return list(items.values())
 

@@ -102,6 +102,8 @@ def test_difficulty_discrimination_and_what_to_look_at():
     assert items["good"].remark == ""
     assert len(items["h"].shares) == 19, "the grader's own fault says nothing about a test"
     assert items["h"].hidden
+    assert items_of([[mark("nothing to win", "OK", 0)]] * 20)[0].difficulty == 1
+    assert items_of([[mark("nothing to win", "WA", 0)]] * 20)[0].difficulty == 0
     assert items_of(verdicts[:5])[4].remark == "", "five submissions say too little"
 
 
