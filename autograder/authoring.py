@@ -6,6 +6,10 @@ The text is py:percent. A markdown cell without metadata is locked text; every c
     # %% nbgrader={"grade_id": "softmax", "solution": true}                               solution
     # %% nbgrader={"grade_id": "test-softmax", "grade": true, "points": 5}                test
     # %% [markdown] nbgrader={"grade_id": "why", "grade": true, "solution": true, "points": 4}   written
+    # %% practice=true                                                                    practice
+
+A practice cell is an ordinary cell, for a student to change as they like: nbgrader does not know it, and in
+what comes back it is one of the student's own.
 """
 
 from __future__ import annotations
@@ -47,7 +51,8 @@ class AuthoredCell:
 
 
 def read_unit(path: Path) -> tuple[NotebookNode, list[AuthoredCell]]:
-    """The author's notebook, complete with nbgrader's metadata, and its cells with their kinds.
+    """The author's notebook, complete with nbgrader's metadata, and its cells with their kinds; practice
+    cells are in the notebook only.
 
     Raises `ReleaseError` naming file, cell and line.
     """
@@ -63,9 +68,14 @@ def read_unit(path: Path) -> tuple[NotebookNode, list[AuthoredCell]]:
     notebook = jupytext.reads(text, fmt="py:percent")
     lines = _first_lines(text, notebook)
     authored: list[AuthoredCell] = []
-    texts = 0
+    texts = practices = 0
     for cell, line in zip(notebook.cells, lines, strict=True):
         where = f"{path}:{line}"
+        if _is_practice(cell, where):
+            practices += 1
+            cell.metadata = node({})
+            cell["id"] = f"practice-{practices:02d}"
+            continue
         metadata = _declared(cell, where)
         if metadata is None:
             texts += 1
@@ -82,6 +92,15 @@ def read_unit(path: Path) -> tuple[NotebookNode, list[AuthoredCell]]:
     notebook.metadata = node({"kernelspec": KERNELSPEC, "language_info": {"name": "python"}})
     notebook.nbformat, notebook.nbformat_minor = 4, 5
     return notebook, authored
+
+
+def _is_practice(cell: NotebookNode, where: str) -> bool:
+    """True for a cell that students change as they like, and that counts for nothing."""
+    if "practice" not in cell.metadata:
+        return False
+    if dict(cell.metadata) != {"practice": True} or cell.cell_type != "code":
+        _refuse(where, "a practice cell is code and says '# %% practice=true' and nothing else.")
+    return True
 
 
 def _declared(cell: NotebookNode, where: str) -> dict[str, Any] | None:

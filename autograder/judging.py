@@ -30,7 +30,7 @@ from autograder.sandbox.client import Backend, Call, Sandbox, SandboxDied, Sandb
 from autograder.sandbox.proxy import StudentRaised, built_in_name
 from autograder.spec import Spec, SpecCell
 from autograder.verdict import CellRun, LooksLike, Outcome, Subtest, Verdict
-from minitx.course import check
+from minitx.course import check, quiz
 from minitx.course.subtests import Part, split_cell
 
 RERUNS = 3  # in one run, of what died for no reason that is seen; each cell or test at most once
@@ -42,6 +42,7 @@ class Failure:
     message: str  # free of anything that a hidden test could have let out
     shown: str = ""  # more, for the author of the submission, when the test is a visible one
     detail: str = ""  # everything, for the instructor
+    belief: str = ""  # of the wrong option that was chosen, where the test is of a question
     unexplained: bool = False  # the sandbox was killed, perhaps from outside
 
 
@@ -90,7 +91,9 @@ class Judge:
 
     def _looks_like(self, calls: list[Call], verdict: Verdict) -> LooksLike | None:
         failed = [test for tests in verdict.tests.values() for test in tests if test.outcome != "OK"]
-        return (self.bank.recognise(calls) or self.bank.suggested(failed, calls)) if failed else None
+        if not failed:
+            return None
+        return self.bank.recognise(calls) or self.bank.chosen(failed) or self.bank.suggested(failed, calls)
 
 
 class Run:
@@ -206,7 +209,8 @@ class Run:
             kind = built_in_name(error)
             return Failure("RE", f"your code raised {kind}", f": {error.text}", traceback.format_exc())
         except Exception as error:
-            return Failure("WA", "", str(error) or type(error).__name__, traceback.format_exc())
+            belief = error.belief if isinstance(error, quiz.WrongChoice) else ""
+            return Failure("WA", "", str(error) or type(error).__name__, traceback.format_exc(), belief)
         return None
 
     def _alive(self, seconds: float) -> Sandbox:
@@ -255,7 +259,7 @@ def mark(part: Part, failure: Failure | None) -> Subtest:
         max_points=part.points,
         hidden=part.hidden,
         hint=part.hint,
-        belief=part.belief,
+        belief=failure.belief or part.belief,
         message=failure.message if part.hidden else failure.message + failure.shown,
         detail=failure.detail or failure.message,
     )

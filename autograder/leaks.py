@@ -5,7 +5,7 @@ It reads the regions once more from the author's text, and looks for their lines
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Mapping
 
 from autograder.spec import Spec, SpecCell
 from minitx.course.subtests import BEGIN_HIDDEN, END_HIDDEN
@@ -14,27 +14,25 @@ BEGIN_SOLUTION, END_SOLUTION = "BEGIN SOLUTION", "END SOLUTION"
 _TELLING = 12  # characters: shorter lines, like `return x`, say nothing
 
 
-def find_leaks(spec: Spec, released: Iterable[str]) -> list[str]:
-    """One sentence for each line that is in a solution or a hidden test and in `released`, cell by cell.
+def find_leaks(spec: Spec, released: Mapping[str, str]) -> list[str]:
+    """One sentence for each line that is in a solution or a hidden test and in `released`: text by cell id.
 
     Left out are lines that say nothing: very short ones, imports, and nbgrader's stub. A line of a hidden
     test may also stand in open code (the same random generator, say); a line of a solution may not.
     """
     found = []
-    texts = list(released)
     openly = {line for cell in spec.cells if cell.kind in ("test", "provided") for line in _open_lines(cell)}
     for cell in spec.cells:
         for what, line in _secret_lines(cell):
             if not _is_telling(line) or (what == "hidden test" and line in openly):
                 continue
-            for canonical, text in zip(spec.cells, texts, strict=False):
+            for name, text in released.items():
                 if line in text:
                     found.append(
-                        f"A line of the {what} {cell.grade_id!r} is in the released cell"
-                        f" {canonical.grade_id!r}: {line!r}."
+                        f"A line of the {what} {cell.grade_id!r} is in the released cell {name!r}: {line!r}."
                     )
     for marker in (BEGIN_SOLUTION, END_SOLUTION, BEGIN_HIDDEN, END_HIDDEN):
-        if any(marker in text for text in texts):
+        if any(marker in text for text in released.values()):
             found.append(f"The marker '### {marker}' is in the release.")
     return found
 

@@ -19,7 +19,7 @@ import numpy as np
 from autograder.sandbox.client import Call
 from autograder.spec import Misconception, Spec
 from autograder.verdict import LooksLike, Subtest
-from minitx.course.definitions import defined_functions
+from minitx.course.definitions import defined_functions, defined_names
 
 RTOL, ATOL = 1e-4, 1e-6  # looser than a test: another order of summation is still the same idea
 
@@ -30,7 +30,9 @@ class Bank:
     def __init__(self, spec: Spec, imports: CodeType) -> None:
         self.misconceptions = spec.misconceptions
         self.imports = imports
-        self.solutions = [cell.source for cell in spec.cells if cell.kind == "solution"]
+        solutions = [cell.source for cell in spec.cells if cell.kind == "solution"]
+        # The answer to a question defines nothing that a test could call.
+        self.solutions = [source for source in solutions if defined_names(source)]
         self.reference = self._namespace("")
         self.wrong: dict[str, dict[str, Any]] = {}
 
@@ -47,6 +49,14 @@ class Bank:
                 if names & missed and self._fits(
                     known, [pair for pair in answers if pair[0].name in names], strict
                 ):
+                    return LooksLike(known.name, known.belief, known.advice, certain=True)
+        return None
+
+    def chosen(self, failed: list[Subtest]) -> LooksLike | None:
+        """The wrong option that a question was answered with: the test has said which, so this is certain."""
+        for test in failed:
+            for known in self.misconceptions:
+                if test.belief == known.name and not defined_names(known.code):
                     return LooksLike(known.name, known.belief, known.advice, certain=True)
         return None
 

@@ -36,12 +36,14 @@ from autograder.course import Course
 from autograder.errors import ReleaseError
 from autograder.files import write_atomically
 from autograder.leaks import find_leaks
+from autograder.questions import FILE as QUESTIONS
+from autograder.questions import wrong_choices
 from autograder.spec import Misconception, Spec, SpecCell
 from minitx.course.definitions import defined_names
 from minitx.course.subtests import SplitCell, SubtestError, checks_something, split_cell
 
 # The files of a unit's folder that must never reach nbgrader's source/, since it copies all it finds there.
-PRIVATE_FILES = ("misconceptions.py", "other_styles.py", "questions.yaml")
+PRIVATE_FILES = ("misconceptions.py", "other_styles.py", QUESTIONS)
 
 _PIPELINE = (
     IncludeHeaderFooter,
@@ -68,7 +70,8 @@ class Built:
 
 
 def build(unit_folder: Path) -> Built:
-    """Build `<unit>/<unit>.py`, with the misconceptions beside it, into a notebook to release.
+    """Build `<unit>/<unit>.py` into a notebook to release, with the misconceptions beside it, and those that
+    the wrong options of the unit's graded question in `../questions.yaml` stand for.
 
     Raises `ReleaseError`, naming file, cell and line, for whatever would make a bad release: metadata
     that nbgrader would misread, tests that cannot be split or cannot fail, a misconception that points
@@ -79,6 +82,7 @@ def build(unit_folder: Path) -> Built:
     path = folder / f"{unit}.py"
     source, authored = read_unit(path)
     released = _students_version(source, path)
+    canonical = [cell for cell in released.cells if "nbgrader" in cell.metadata]  # all but practice cells
     cells = tuple(
         SpecCell(
             grade_id=one.grade_id,
@@ -88,13 +92,16 @@ def build(unit_folder: Path) -> Built:
             released=given.source,
             points=float(one.cell.metadata["nbgrader"].get("points", 0.0)),
         )
-        for one, given in zip(authored, released.cells, strict=True)
+        for one, given in zip(authored, canonical, strict=True)
     )
     titles = _check_tests(path, authored, cells)
-    bank = folder / "misconceptions.py"
-    misconceptions = read_misconceptions(bank) if bank.exists() else ()
-    spec = Spec(unit, cells, misconceptions)
-    _check_misconceptions(bank, spec, titles)
+    bank, questions = folder / "misconceptions.py", folder.resolve().parent / QUESTIONS
+    known = read_misconceptions(bank) if bank.exists() else ()
+    chosen = wrong_choices(questions, unit) if questions.exists() else ()
+    spec = Spec(unit, cells, (*known, *chosen))
+    _check_misconceptions(bank, spec, known, titles)
+    _check_misconceptions(questions, spec, chosen, titles)
+    _check_beliefs(bank, spec)
     built = Built(unit, source, released, spec)
     if found := leaks(built):
         raise ReleaseError(f"{path} would give away what students must not see. " + " ".join(found))
@@ -103,7 +110,7 @@ def build(unit_folder: Path) -> Built:
 
 def leaks(built: Built) -> list[str]:
     """One sentence for each solution line and hidden test line that stands in the released notebook."""
-    return find_leaks(built.spec, [cell.source for cell in built.released_notebook.cells])
+    return find_leaks(built.spec, {cell["id"]: cell.source for cell in built.released_notebook.cells})
 
 
 def notebook_bytes(notebook: NotebookNode) -> bytes:
@@ -192,14 +199,20 @@ def _split(path: Path, one: AuthoredCell, cell: SpecCell) -> SplitCell:
         raise ReleaseError(f"{path}:{line}: in the test cell {cell.grade_id!r}: {error.message}.") from None
 
 
-def _check_misconceptions(bank: Path, spec: Spec, titles: dict[str, str]) -> None:
-    """Every misconception replaces a solution cell and names a test; every test's belief is in the bank."""
+def _check_misconceptions(
+    bank: Path, spec: Spec, misconceptions: tuple[Misconception, ...], titles: dict[str, str]
+) -> None:
+    """Every misconception replaces a solution cell and names a test."""
     solutions = {cell.grade_id for cell in spec.cells if cell.kind == "solution"}
-    for item in spec.misconceptions:
+    for item in misconceptions:
         if item.replaces not in solutions:
             raise ReleaseError(_no_such(bank, item, "replaces", item.replaces, solutions))
         if item.caught_by not in titles:
             raise ReleaseError(_no_such(bank, item, "caught by", item.caught_by, set(titles)))
+
+
+def _check_beliefs(bank: Path, spec: Spec) -> None:
+    """Every test's belief is known."""
     names = {item.name for item in spec.misconceptions}
     for cell in spec.cells:
         if cell.kind == "test":

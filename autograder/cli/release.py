@@ -39,6 +39,7 @@ def release_command(
     from autograder.course import Course
     from autograder.deadlines import parse_due, set_due_date
     from autograder.locking import CourseLock
+    from autograder.questions import write_released
     from autograder.release import build, release, write_exercise
 
     folder = solutions_folder(solutions)
@@ -53,6 +54,9 @@ def release_command(
                 str(write_exercise(build(folder / name), exercises or folder.parent / "exercises")),
                 soft_wrap=True,
             )
+        bank, released = folder / "questions.yaml", folder.parent / "minitx/course/questions.json"
+        if exercises is None and bank.exists() and released.exists() and write_released(bank, released):
+            screen.print(str(released), soft_wrap=True)
         return
     if unit is None or course is None:
         raise UsageError("A release needs a unit and a course: autograder release UNIT --course DIR.")

@@ -48,7 +48,7 @@ def make_pages(app: Sphinx) -> None:
 
 
 def with_figures(path: Path) -> dict:
-    """The notebook, with the figures that its provided cells draw before anything is solved."""
+    """The notebook, with what its provided cells show before anything is solved: figures and questions."""
     import matplotlib.pyplot as plt
 
     notebook = json.loads(path.read_text(encoding="utf-8"))
@@ -59,10 +59,12 @@ def with_figures(path: Path) -> dict:
             continue
         plt.close("all")
         try:
-            with contextlib.redirect_stdout(io.StringIO()):
+            with contextlib.redirect_stdout(io.StringIO()) as printed:
                 exec(compile(cell.source, f"{path.name}: {cell.name}", "exec"), names)
         except Exception:  # the cell needs what the student has yet to write
             continue
+        if cell.source.startswith("quiz.show("):
+            raw["outputs"] = [{"output_type": "stream", "name": "stdout", "text": printed.getvalue()}]
         if cell.kind == "provided" and plt.get_fignums():
             raw["outputs"] = [picture(plt.figure(number)) for number in plt.get_fignums()]
             raw["metadata"].setdefault("tags", []).append("hide-input")

@@ -13,6 +13,7 @@ _FUNCTION = re.compile(r"(?:async\s+def|def|class)\s+(\w+)")
 _ASSIGNMENT = re.compile(r"(\w++(?:\s*+,\s*+\w++)*+)\s*+(?::[^=\n]{0,200})?=(?!=)")
 _IMPORT = re.compile(r"import\s+(.+)|from\s+[\w.]+\s+import\s+(.+)")
 _IDENTIFIER = re.compile(r"[^\W\d]\w*$")
+_QUESTION = re.compile(r"quiz\.show\(")
 _COMMENT = re.compile(r"^[^\S\n]*+#.*$", re.MULTILINE)
 _LONGEST = 2_000  # longer lines are data
 
@@ -62,7 +63,7 @@ def only_shown(sources: Sequence[str], provided: Sequence[bool]) -> set[int]:
     """Which of these cells, all of one notebook and in order, only show something.
 
     Such a cell was provided by the author and defines names (a figure, a table) that no other kept cell
-    uses. Drawing it takes longer than all the tests together.
+    uses, or does nothing but show a question. Drawing it takes longer than all the tests together.
     """
     used: set[str] = set()
     for source, given in zip(sources, provided, strict=True):
@@ -72,8 +73,13 @@ def only_shown(sources: Sequence[str], provided: Sequence[bool]) -> set[int]:
     for place in reversed(range(len(sources))):
         if provided[place]:
             names = (defined_names(sources[place]) | imported_names(sources[place])) - {"_"}
-            if names and not names & used:
+            if (names and not names & used) or _shows_a_question(sources[place]):
                 found.add(place)
             else:
                 used |= words(sources[place]) - names
     return found
+
+
+def _shows_a_question(source: str) -> bool:
+    lines = top_level_lines(source)
+    return bool(lines) and all(map(_QUESTION.match, lines))

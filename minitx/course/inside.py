@@ -8,6 +8,9 @@
 The model writes twice, greedily: with the library's attention, and with `my_attention(q, k, v, mask)` in
 every layer. Everything else of it stays: its weights, projections, positions and cache. The two texts are
 compared, and so is every single output on the way, so that a difference can be named where it begins.
+
+Where the whole model is the student's, as in the unit gpt, its weights come by the names of that unit:
+`parameters_of`, `weights_of` and `turns_of`.
 """
 
 from __future__ import annotations
@@ -24,8 +27,9 @@ import minitx.functional as F
 from minitx.course import check
 from minitx.errors import CheckpointError
 from minitx.generation import generate
+from minitx.graph import no_grad
 from minitx.models.decoder import Decoder
-from minitx.nn import MultiHeadAttention
+from minitx.nn import MultiHeadAttention, Parameter
 from minitx.tensor import Tensor
 
 Attention = Callable[[np.ndarray, np.ndarray, np.ndarray, np.ndarray], Any]
@@ -151,6 +155,50 @@ def replaced(model: Decoder, attention: Attention, note: Comparison | None = Non
     finally:
         for block, layer in zip(blocks, layers, strict=True):
             block.attention = layer
+
+
+def parameters_of(gpt: Any) -> tuple[dict[str, Parameter], list[dict[str, Parameter]]]:
+    """A GPT's parameters by their names in the unit gpt: those around the blocks, and those of each block.
+
+    Around: tokens, gain, shift, and positions where they are learned. In a block: w_q, w_k, w_v, w_o, w_up,
+    w_down, their biases b_q to b_down, and gain_1, shift_1, gain_2, shift_2 of its norms.
+    """
+    around = {"tokens": gpt.tokens.weight, "gain": gpt.norm.weight, "shift": gpt.norm.bias}
+    if hasattr(gpt.positions, "weight"):
+        around["positions"] = gpt.positions.weight
+    blocks = []
+    for block in gpt.blocks:
+        layers = {"q": block.attention.q_proj, "k": block.attention.k_proj, "v": block.attention.v_proj}
+        layers |= {"o": block.attention.out_proj, "up": block.mlp.up, "down": block.mlp.down}
+        named = {f"w_{name}": layer.weight for name, layer in layers.items()}
+        named |= {f"b_{name}": layer.bias for name, layer in layers.items()}
+        for number, norm in ((1, block.attention_norm), (2, block.mlp_norm)):
+            named |= {f"gain_{number}": norm.weight, f"shift_{number}": norm.bias}
+        blocks.append(named)
+    return around, blocks
+
+
+def weights_of(gpt: Any) -> dict[str, Any]:
+    """The numbers of `parameters_of`, those of the blocks as a list under "blocks".
+
+    The matrices w_ are turned to (in, out), since the unit writes x @ w; minitx keeps them as (out, in).
+    """
+    around, blocks = parameters_of(gpt)
+    turned = [
+        {name: one.numpy().T if name.startswith("w_") else one.numpy() for name, one in named.items()}
+        for named in blocks
+    ]
+    return {**{name: one.numpy() for name, one in around.items()}, "blocks": turned}
+
+
+def turns_of(gpt: Any) -> np.ndarray:
+    """(place, d, d) for a GPT with rotary positions, d a head's size: `vector @ turns[place]` turns one."""
+    places, size = gpt.config.context, gpt.config.d_model // gpt.config.n_heads
+    # Turned, the unit vectors are the rows of the matrix.
+    units = np.tile(np.eye(size, dtype=gpt.tokens.weight.dtype), (places, 1, 1, 1))
+    at = np.arange(places)[:, None].repeat(size, axis=1)
+    with no_grad():
+        return gpt.positions.rotate(Tensor(units), at).numpy()[:, 0]
 
 
 class _Borrowed(MultiHeadAttention):

@@ -20,7 +20,7 @@ from collections.abc import Callable
 from typing import Any
 
 from minitx import functional  # noqa: F401 - notebooks import it
-from minitx.course import check, subtests  # noqa: F401
+from minitx.course import check, quiz, subtests  # noqa: F401
 from minitx.course.definitions import only_shown
 
 _MAGIC = re.compile(r"^(\s*)([%!].*)$", re.MULTILINE)
@@ -105,6 +105,8 @@ def _run(name: str, source: str, names: dict[str, Any]) -> dict[str, str] | None
         code = compile(source, file, "exec")
         with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
             exec(code, names)
+    except quiz.NotAnswered as error:
+        return {"status": "unwritten", "message": str(error)}
     except AssertionError as error:
         return {"status": "failed", "message": str(error) or f"This does not hold: {_last_line(error)}"}
     except NotImplementedError as error:

@@ -8,10 +8,10 @@
 # - spot the causal mask that is right in training and wrong with a cache;
 # - choose queries, keys and values so that attention gives the answers you want.
 #
-# **Time:** about 75 minutes.
+# **Time:** about 80 minutes.
 # **Before you start:** NumPy arrays with several axes, broadcasting, and the `@` operator.
 # Deep learning is not needed.
-# **Points:** 20, of which tests give 16 and a written answer 4.
+# **Points:** 21, of which tests give 16, a question 1 and a written answer 4.
 #
 # **How it works.** Write code where you see `YOUR CODE HERE`. Below each of your cells stands a check.
 # Run it as often as you like: it tells you what is wrong, and says so when all is well. When your
@@ -22,7 +22,9 @@
 import numpy as np
 
 from minitx import figures
-from minitx.course import check
+from minitx.course import check, quiz
+
+answers = {}  # your answers to the questions near the end
 
 # %% [markdown]
 # ## 1. A lookup that always has an answer
@@ -735,15 +737,15 @@ def dictionary(label, m, n, d_v):
 ### Hint: Work out the weights by hand for one query. How much is left for the wrong keys?
 ### Belief: dictionary-too-soft
 keys, values, asked = dictionary("small dictionary", m=7, n=4, d_v=3)
-answers = answers_to(*ask(keys, values, keys[asked]))
-check.array("answers", answers, values[asked], axes=("query", "value"), rtol=0, atol=1e-3)
+got = answers_to(*ask(keys, values, keys[asked]))
+check.array("answers", got, values[asked], axes=("query", "value"), rtol=0, atol=1e-3)
 
 ### Test: three hundred entries are as exact as seven (0.5 points)
 ### Hint: What does attention divide by, and how does that grow with your vectors?
 ### Belief: dictionary-forgets-scale
 keys, values, asked = dictionary("large dictionary", m=300, n=40, d_v=3)
-answers = answers_to(*ask(keys, values, keys[asked]))
-check.array("answers", answers, values[asked], axes=("query", "value"), rtol=0, atol=1e-3)
+got = answers_to(*ask(keys, values, keys[asked]))
+check.array("answers", got, values[asked], axes=("query", "value"), rtol=0, atol=1e-3)
 
 ### Test: v holds what is stored, and nothing is picked out in advance (0.5 points)
 ### Hint: v has one row for each entry, in the order in which the entries came.
@@ -768,7 +770,57 @@ check.array("answers", answers_to(q, k, v), values[later], axes=("query", "value
 # for it.
 
 # %% [markdown]
-# ## 5. In your own words
+# ## 5. Check yourself
+#
+# These two questions are for practice. Put a letter in place of the question mark and run the cell again:
+# it says at once whether you are right, and why.
+
+# %% nbgrader={"grade_id": "show-c1", "locked": true}
+quiz.show("c1")
+
+# %% practice=true
+answers["c1"] = "?"
+quiz.explain("c1", answers["c1"])
+
+# %% nbgrader={"grade_id": "show-q1", "locked": true}
+quiz.show("q1")
+
+# %% practice=true
+answers["q1"] = "?"
+quiz.explain("q1", answers["q1"])
+
+# %% [markdown]
+# The next question is **graded**, for one point. Put your letter in place of the question mark. The lines
+# from `if` on are there for a question that is still open; leave them as they are. Your feedback will say
+# whether you are right, and if not, what speaks against your answer.
+
+# %% nbgrader={"grade_id": "show-g1", "locked": true}
+quiz.show("g1")
+
+# %% nbgrader={"grade_id": "answer-g1", "solution": true}
+answers["g1"] = "?"
+if answers["g1"] == "?":
+    ### BEGIN SOLUTION
+    answers["g1"] = "c"
+    ### END SOLUTION
+
+# %% nbgrader={"grade_id": "test-g1", "grade": true, "points": 0}
+### Test: question g1 has an answer (0 points)
+### Hint: One of the letters a, b, c and d, between quotation marks.
+quiz.answered("g1", answers)
+
+"g1: there is an answer. Your feedback will say whether it is right."
+
+# %% nbgrader={"grade_id": "test-g1-hidden", "grade": true, "points": 1}
+# When your notebook is graded, this cell compares your answer with the right one.
+### BEGIN HIDDEN TESTS
+### Test: the answer to question g1 (1 point)
+### Hint: Read the question once more, and what speaks against your answer.
+quiz.graded("g1", answers, key="c")
+### END HIDDEN TESTS
+
+# %% [markdown]
+# ## 6. In your own words
 #
 # *Four points, graded by hand. Six to ten sentences.*
 #

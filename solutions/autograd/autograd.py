@@ -11,7 +11,7 @@
 #
 # **Time:** about 90 minutes.
 # **Before you start:** the unit *attention*. You need matrix products, broadcasting and the chain rule.
-# **Points:** 20, of which tests give 16 and a written answer 4.
+# **Points:** 21, of which tests give 16, a question 1 and a written answer 4.
 #
 # **How it works.** Write code where you see `YOUR CODE HERE`. Below each of your cells stands a check.
 # Run it as often as you like: it tells you what is wrong, and says so when all is well. When your
@@ -23,9 +23,10 @@ import numpy as np
 
 import minitx
 from minitx import figures, kernels
-from minitx.course import check
+from minitx.course import check, quiz
 
 kernels.use("numpy")  # all arrays here are tiny: compiling fast kernels would take longer than running them
+answers = {}  # your answers to the questions near the end
 
 # %% [markdown]
 # ## 1. One number says how good it was. What should change?
@@ -1368,7 +1369,39 @@ for detached in (False, True):
 # gradients in this section are wrong then, and by how much? Does the training show it?
 
 # %% [markdown]
-# ## 12. In your own words
+# ## 12. Check yourself
+#
+# This question is **graded**, for one point. Put your letter in place of the question mark. The lines from
+# `if` on are there for a question that is still open; leave them as they are. Your feedback will say whether
+# you are right, and if not, what speaks against your answer.
+
+# %% nbgrader={"grade_id": "show-g7", "locked": true}
+quiz.show("g7")
+
+# %% nbgrader={"grade_id": "answer-g7", "solution": true}
+answers["g7"] = "?"
+if answers["g7"] == "?":
+    ### BEGIN SOLUTION
+    answers["g7"] = "c"
+    ### END SOLUTION
+
+# %% nbgrader={"grade_id": "test-g7", "grade": true, "points": 0}
+### Test: question g7 has an answer (0 points)
+### Hint: One of the letters a, b, c and d, between quotation marks.
+quiz.answered("g7", answers)
+
+"g7: there is an answer. Your feedback will say whether it is right."
+
+# %% nbgrader={"grade_id": "test-g7-hidden", "grade": true, "points": 1}
+# When your notebook is graded, this cell compares your answer with the right one.
+### BEGIN HIDDEN TESTS
+### Test: the answer to question g7 (1 point)
+### Hint: Read the question once more, and what speaks against your answer.
+quiz.graded("g7", answers, key="c")
+### END HIDDEN TESTS
+
+# %% [markdown]
+# ## 13. In your own words
 #
 # *Four points, graded by hand. Six to ten sentences.*
 #

@@ -8,9 +8,9 @@
 # - prove that reading in pieces gives the same numbers as reading everything at once;
 # - take tokens back from a cache (crop), and let one prompt be continued in several ways (fork).
 #
-# **Time:** about 85 minutes.
+# **Time:** about 90 minutes.
 # **Before you start:** the unit *causal*. You need the mask for fewer queries than keys.
-# **Points:** 20, of which tests give 16 and a written answer 4.
+# **Points:** 21, of which tests give 16, a question 1 and a written answer 4.
 #
 # **How it works.** Write code where you see `YOUR CODE HERE`. Below each of your cells stands a check.
 # Run it as often as you like: it tells you what is wrong, and says so when all is well. When your
@@ -22,9 +22,10 @@ import numpy as np
 
 import minitx.functional as F
 from minitx import figures, kernels
-from minitx.course import check
+from minitx.course import check, quiz
 
 kernels.use("numpy")  # the models below are tiny: compiling fast kernels would take longer than running them
+answers = {}  # your answers to the questions near the end
 
 # %% [markdown]
 # ## 1. What stays the same
@@ -1106,7 +1107,57 @@ for real_model in ("driving", "smollm2"):
     print(inside.a_model(real_model, attention=YourCache()))
 
 # %% [markdown]
-# ## 8. In your own words
+# ## 8. Check yourself
+#
+# These two questions are for practice. Put a letter in place of the question mark and run the cell again:
+# it says at once whether you are right, and why.
+
+# %% nbgrader={"grade_id": "show-c5", "locked": true}
+quiz.show("c5")
+
+# %% practice=true
+answers["c5"] = "?"
+quiz.explain("c5", answers["c5"])
+
+# %% nbgrader={"grade_id": "show-q4", "locked": true}
+quiz.show("q4")
+
+# %% practice=true
+answers["q4"] = "?"
+quiz.explain("q4", answers["q4"])
+
+# %% [markdown]
+# The next question is **graded**, for one point. Put your letter in place of the question mark. The lines
+# from `if` on are there for a question that is still open; leave them as they are. Your feedback will say
+# whether you are right, and if not, what speaks against your answer.
+
+# %% nbgrader={"grade_id": "show-g5", "locked": true}
+quiz.show("g5")
+
+# %% nbgrader={"grade_id": "answer-g5", "solution": true}
+answers["g5"] = "?"
+if answers["g5"] == "?":
+    ### BEGIN SOLUTION
+    answers["g5"] = "d"
+    ### END SOLUTION
+
+# %% nbgrader={"grade_id": "test-g5", "grade": true, "points": 0}
+### Test: question g5 has an answer (0 points)
+### Hint: One of the letters a, b, c and d, between quotation marks.
+quiz.answered("g5", answers)
+
+"g5: there is an answer. Your feedback will say whether it is right."
+
+# %% nbgrader={"grade_id": "test-g5-hidden", "grade": true, "points": 1}
+# When your notebook is graded, this cell compares your answer with the right one.
+### BEGIN HIDDEN TESTS
+### Test: the answer to question g5 (1 point)
+### Hint: Read the question once more, and what speaks against your answer.
+quiz.graded("g5", answers, key="d")
+### END HIDDEN TESTS
+
+# %% [markdown]
+# ## 9. In your own words
 #
 # *Four points, graded by hand. Six to ten sentences.*
 #

@@ -8,9 +8,9 @@
 # - prove that a model cannot see the future, by a test that knows nothing of its inside;
 # - make the targets and the loss with which a model learns from all positions in one pass.
 #
-# **Time:** about 80 minutes.
+# **Time:** about 85 minutes.
 # **Before you start:** the unit *attention*. You need masks (`True` = may attend) and the softmax.
-# **Points:** 20, of which tests give 16 and a written answer 4.
+# **Points:** 21, of which tests give 16, a question 1 and a written answer 4.
 #
 # **How it works.** Write code where you see `YOUR CODE HERE`. Below each of your cells stands a check.
 # Run it as often as you like: it tells you what is wrong, and says so when all is well. When your
@@ -22,9 +22,10 @@ import numpy as np
 
 import minitx.functional as F
 from minitx import figures, kernels
-from minitx.course import check
+from minitx.course import check, quiz
 
 kernels.use("numpy")  # the models below are tiny: compiling fast kernels would take longer than running them
+answers = {}  # your answers to the questions near the end
 
 # %% [markdown]
 # ## 1. Nine lessons from one sentence
@@ -1059,7 +1060,57 @@ print(f"rows of tokens computed: {one_length} at once, {rows_alone} one prefix a
 # far below the floor does the loss go? And with the targets not shifted?
 
 # %% [markdown]
-# ## 8. In your own words
+# ## 8. Check yourself
+#
+# These two questions are for practice. Put a letter in place of the question mark and run the cell again:
+# it says at once whether you are right, and why.
+
+# %% nbgrader={"grade_id": "show-c4", "locked": true}
+quiz.show("c4")
+
+# %% practice=true
+answers["c4"] = "?"
+quiz.explain("c4", answers["c4"])
+
+# %% nbgrader={"grade_id": "show-q3", "locked": true}
+quiz.show("q3")
+
+# %% practice=true
+answers["q3"] = "?"
+quiz.explain("q3", answers["q3"])
+
+# %% [markdown]
+# The next question is **graded**, for one point. Put your letter in place of the question mark. The lines
+# from `if` on are there for a question that is still open; leave them as they are. Your feedback will say
+# whether you are right, and if not, what speaks against your answer.
+
+# %% nbgrader={"grade_id": "show-g4", "locked": true}
+quiz.show("g4")
+
+# %% nbgrader={"grade_id": "answer-g4", "solution": true}
+answers["g4"] = "?"
+if answers["g4"] == "?":
+    ### BEGIN SOLUTION
+    answers["g4"] = "b"
+    ### END SOLUTION
+
+# %% nbgrader={"grade_id": "test-g4", "grade": true, "points": 0}
+### Test: question g4 has an answer (0 points)
+### Hint: One of the letters a, b, c and d, between quotation marks.
+quiz.answered("g4", answers)
+
+"g4: there is an answer. Your feedback will say whether it is right."
+
+# %% nbgrader={"grade_id": "test-g4-hidden", "grade": true, "points": 1}
+# When your notebook is graded, this cell compares your answer with the right one.
+### BEGIN HIDDEN TESTS
+### Test: the answer to question g4 (1 point)
+### Hint: Read the question once more, and what speaks against your answer.
+quiz.graded("g4", answers, key="b")
+### END HIDDEN TESTS
+
+# %% [markdown]
+# ## 9. In your own words
 #
 # *Four points, graded by hand. Six to ten sentences.*
 #

@@ -8,9 +8,9 @@
 # - merge the patches of a camera image into fewer tokens, and predict what that saves;
 # - check a prediction against a measurement.
 #
-# **Time:** about 85 minutes.
+# **Time:** about 90 minutes.
 # **Before you start:** the unit *attention*. You need the softmax, masks (`True` = may attend) and `@`.
-# **Points:** 20, of which tests give 16 and a written answer 4.
+# **Points:** 21, of which tests give 16, a question 1 and a written answer 4.
 #
 # **How it works.** Write code where you see `YOUR CODE HERE`. Below each of your cells stands a check.
 # Run it as often as you like: it tells you what is wrong, and says so when all is well. When your
@@ -24,7 +24,9 @@ import tracemalloc
 import numpy as np
 
 from minitx import figures
-from minitx.course import check
+from minitx.course import check, quiz
+
+answers = {}  # your answers to the questions near the end
 
 # %% [markdown]
 # ## 1. Count before you run
@@ -817,14 +819,14 @@ figure = figures.growth(
 # counts for more. This is how one long row of keys is shared among many processors (*Flash-Decoding*).
 
 # %% nbgrader={"grade_id": "watch-halves", "locked": true}
-answers, log_sums = zip(
+half_outputs, log_sums = zip(
     attention_in_blocks(half_q, half_k[:, :, :3], half_v[:, :, :3], 2),
     attention_in_blocks(half_q, half_k[:, :, 3:], half_v[:, :, 3:], 2),
     strict=True,
 )
 half_weights = np.exp(np.array(log_sums) - np.logaddexp(*log_sums))  # (half, batch, head, query)
 print("weight of the first half for each query:", half_weights[0].ravel().round(2))
-half_joined = (half_weights[..., None] * np.array(answers)).sum(axis=0)
+half_joined = (half_weights[..., None] * np.array(half_outputs)).sum(axis=0)
 print(f"largest error: {np.abs(half_joined - half_right).max():.0e}")
 
 # %% [markdown]
@@ -1091,7 +1093,57 @@ for merged_by in (1, 2, 4):
 # patches high.)
 
 # %% [markdown]
-# ## 5. In your own words
+# ## 5. Check yourself
+#
+# These two questions are for practice. Put a letter in place of the question mark and run the cell again:
+# it says at once whether you are right, and why.
+
+# %% nbgrader={"grade_id": "show-c2", "locked": true}
+quiz.show("c2")
+
+# %% practice=true
+answers["c2"] = "?"
+quiz.explain("c2", answers["c2"])
+
+# %% nbgrader={"grade_id": "show-q2", "locked": true}
+quiz.show("q2")
+
+# %% practice=true
+answers["q2"] = "?"
+quiz.explain("q2", answers["q2"])
+
+# %% [markdown]
+# The next question is **graded**, for one point. Put your letter in place of the question mark. The lines
+# from `if` on are there for a question that is still open; leave them as they are. Your feedback will say
+# whether you are right, and if not, what speaks against your answer.
+
+# %% nbgrader={"grade_id": "show-g2", "locked": true}
+quiz.show("g2")
+
+# %% nbgrader={"grade_id": "answer-g2", "solution": true}
+answers["g2"] = "?"
+if answers["g2"] == "?":
+    ### BEGIN SOLUTION
+    answers["g2"] = "a"
+    ### END SOLUTION
+
+# %% nbgrader={"grade_id": "test-g2", "grade": true, "points": 0}
+### Test: question g2 has an answer (0 points)
+### Hint: One of the letters a, b, c and d, between quotation marks.
+quiz.answered("g2", answers)
+
+"g2: there is an answer. Your feedback will say whether it is right."
+
+# %% nbgrader={"grade_id": "test-g2-hidden", "grade": true, "points": 1}
+# When your notebook is graded, this cell compares your answer with the right one.
+### BEGIN HIDDEN TESTS
+### Test: the answer to question g2 (1 point)
+### Hint: Read the question once more, and what speaks against your answer.
+quiz.graded("g2", answers, key="a")
+### END HIDDEN TESTS
+
+# %% [markdown]
+# ## 6. In your own words
 #
 # *Four points, graded by hand. Six to ten sentences.*
 #

@@ -10,7 +10,7 @@
 #
 # **Time:** about 85 minutes.
 # **Before you start:** the unit *cache*. You need its slots and lengths, and `True` = may attend.
-# **Points:** 20, of which tests give 16 and a written answer 4.
+# **Points:** 21, of which tests give 16, a question 1 and a written answer 4.
 #
 # **How it works.** Write code where you see `YOUR CODE HERE`. Below each of your cells stands a check.
 # Run it as often as you like: it tells you what is wrong, and says so when all is well. When your
@@ -22,9 +22,10 @@ import numpy as np
 
 import minitx.functional as F
 from minitx import figures, kernels
-from minitx.course import check
+from minitx.course import check, quiz
 
 kernels.use("numpy")  # the models below are tiny: compiling fast kernels would take longer than running them
+answers = {}  # your answers to the questions near the end
 
 # %% [markdown]
 # ## 1. One kind of token reads another
@@ -1426,7 +1427,50 @@ for mistake_name in (
 # All of them run without a complaint, and all of them draw a path. Only numbers tell.
 
 # %% [markdown]
-# ## 10. In your own words
+# ## 10. Check yourself
+#
+# This question is for practice. Put a letter in place of the question mark and run the cell again:
+# it says at once whether you are right, and why.
+
+# %% nbgrader={"grade_id": "show-q5", "locked": true}
+quiz.show("q5")
+
+# %% practice=true
+answers["q5"] = "?"
+quiz.explain("q5", answers["q5"])
+
+# %% [markdown]
+# The next question is **graded**, for one point. Put your letter in place of the question mark. The lines
+# from `if` on are there for a question that is still open; leave them as they are. Your feedback will say
+# whether you are right, and if not, what speaks against your answer.
+
+# %% nbgrader={"grade_id": "show-g9", "locked": true}
+quiz.show("g9")
+
+# %% nbgrader={"grade_id": "answer-g9", "solution": true}
+answers["g9"] = "?"
+if answers["g9"] == "?":
+    ### BEGIN SOLUTION
+    answers["g9"] = "c"
+    ### END SOLUTION
+
+# %% nbgrader={"grade_id": "test-g9", "grade": true, "points": 0}
+### Test: question g9 has an answer (0 points)
+### Hint: One of the letters a, b, c and d, between quotation marks.
+quiz.answered("g9", answers)
+
+"g9: there is an answer. Your feedback will say whether it is right."
+
+# %% nbgrader={"grade_id": "test-g9-hidden", "grade": true, "points": 1}
+# When your notebook is graded, this cell compares your answer with the right one.
+### BEGIN HIDDEN TESTS
+### Test: the answer to question g9 (1 point)
+### Hint: Read the question once more, and what speaks against your answer.
+quiz.graded("g9", answers, key="c")
+### END HIDDEN TESTS
+
+# %% [markdown]
+# ## 11. In your own words
 #
 # *Four points, graded by hand. Six to ten sentences.*
 #

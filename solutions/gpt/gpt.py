@@ -11,7 +11,7 @@
 #
 # **Time:** about 90 minutes, of which the machine trains for about one.
 # **Before you start:** the units *causal* and *heads*. You may copy your own code from there.
-# **Points:** 20, of which tests give 16 and a written answer 4.
+# **Points:** 21, of which tests give 16, a question 1 and a written answer 4.
 #
 # **How it works.** Write code where you see `YOUR CODE HERE`. Below each of your cells stands a check.
 # Run it as often as you like: it tells you what is wrong, and says so when all is well. When your
@@ -22,7 +22,9 @@
 import numpy as np
 
 from minitx import figures
-from minitx.course import check
+from minitx.course import check, quiz
+
+answers = {}  # your answers to the questions near the end
 
 # %% [markdown]
 # ## 1. The block
@@ -1185,31 +1187,15 @@ from minitx import kernels as minitx_kernels
 from minitx import models as minitx_models
 from minitx import no_grad
 from minitx import optim as minitx_optim
+from minitx.course import inside as inside_a_model
 
 minitx_kernels.use("numpy")  # a small model: compiling fast kernels would take as long as they save
-
-
-def named_parameters_of(model):
-    """{your name: parameter} around the blocks, and a list of the same for each block."""
-    around = {"tokens": model.tokens.weight, "gain": model.norm.weight, "shift": model.norm.bias}
-    if hasattr(model.positions, "weight"):
-        around["positions"] = model.positions.weight
-    inside_blocks = []
-    for one in model.blocks:
-        linear = {"q": one.attention.q_proj, "k": one.attention.k_proj, "v": one.attention.v_proj}
-        linear |= {"o": one.attention.out_proj, "up": one.mlp.up, "down": one.mlp.down}
-        named = {f"w_{name}": layer.weight for name, layer in linear.items()}
-        named |= {f"b_{name}": layer.bias for name, layer in linear.items()}
-        for number, norm in ((1, one.attention_norm), (2, one.mlp_norm)):
-            named |= {f"gain_{number}": norm.weight, f"shift_{number}": norm.bias}
-        inside_blocks.append(named)
-    return around, inside_blocks
 
 
 def train_gpt(steps=320, peak=3e-3, texts_a_step=16, seed=0):
     config = minitx_models.GPTConfig(vocab_size=n_words, context=64, n_layers=2, n_heads=4, d_model=64)
     model, draw = minitx_models.GPT(config, rng=seed), np.random.default_rng(seed)
-    around, inside_blocks = named_parameters_of(model)
+    around, inside_blocks = inside_a_model.parameters_of(model)  # by your names
     for named in (around, *inside_blocks):
         for name, parameter in named.items():
             if deviation := initial_deviation(name, config.n_layers):
@@ -1255,20 +1241,7 @@ figure = figures.training_curves(
 # **Are the two the same model?** The trained weights go into your own `embed` and `logits_of`.
 
 # %% nbgrader={"grade_id": "watch-same", "locked": true}
-
-
-def weights_for_you(model):
-    """A model's weights as your functions take them. minitx keeps matrices the other way round."""
-    around, inside_blocks = named_parameters_of(model)
-    w = {name: parameter.numpy() for name, parameter in around.items()}
-    turned = [
-        {name: array.numpy().T if name.startswith("w_") else array.numpy() for name, array in named.items()}
-        for named in inside_blocks
-    ]
-    return w | {"blocks": turned}
-
-
-my_gpt = weights_for_you(trained_gpt)
+my_gpt = inside_a_model.weights_of(trained_gpt)  # by your names, matrices turned for x @ w
 with no_grad():
     their_logits = trained_gpt(new_ids[:20]).numpy()
 logit_gap = np.abs(logits_of(embed(new_ids[:20], my_gpt), my_gpt, 4) - their_logits).max()
@@ -1398,7 +1371,6 @@ for lane, guess in enumerate(logits_of(embed(changed_texts, my_gpt), my_gpt, 4)[
 # %% nbgrader={"grade_id": "watch-bridge", "locked": true}
 import minitx as mx
 from minitx import checkpoints as model_files
-from minitx.course import inside as inside_a_model
 from minitx.driving.features import observe
 from minitx.driving.weights import load_driver
 from minitx.errors import CheckpointError
@@ -1409,14 +1381,9 @@ def your_driver_writes(reasoner, seen):
 
     And how far its logits, those of all tokens, lie from the library's at most.
     """
-    w, heads = weights_for_you(reasoner.gpt), reasoner.gpt.config.n_heads
-    size, longest = w["tokens"].shape[1] // heads, reasoner.gpt.config.context
-    # Turned, the unit vectors are the rows of the matrices.
-    units = mx.Tensor(np.tile(np.eye(size, dtype=np.float32), (longest, 1, 1, 1)))
+    w, heads = inside_a_model.weights_of(reasoner.gpt), reasoner.gpt.config.n_heads
+    turns = inside_a_model.turns_of(reasoner.gpt)
     with no_grad():
-        turns = reasoner.gpt.positions.rotate(units, np.arange(longest)[:, None].repeat(size, 1)).numpy()[
-            :, 0
-        ]
         scene_tokens = reasoner.prefix(seen)[0].numpy()
     said = [lexicon.START_ID]
     while said[-1] != lexicon.END_ID and len(said) < 64:
@@ -1484,7 +1451,39 @@ except CheckpointError as missing:
 # gives the fault away all the same?
 
 # %% [markdown]
-# ## 10. In your own words
+# ## 10. Check yourself
+#
+# This question is **graded**, for one point. Put your letter in place of the question mark. The lines from
+# `if` on are there for a question that is still open; leave them as they are. Your feedback will say whether
+# you are right, and if not, what speaks against your answer.
+
+# %% nbgrader={"grade_id": "show-g8", "locked": true}
+quiz.show("g8")
+
+# %% nbgrader={"grade_id": "answer-g8", "solution": true}
+answers["g8"] = "?"
+if answers["g8"] == "?":
+    ### BEGIN SOLUTION
+    answers["g8"] = "b"
+    ### END SOLUTION
+
+# %% nbgrader={"grade_id": "test-g8", "grade": true, "points": 0}
+### Test: question g8 has an answer (0 points)
+### Hint: One of the letters a, b, c and d, between quotation marks.
+quiz.answered("g8", answers)
+
+"g8: there is an answer. Your feedback will say whether it is right."
+
+# %% nbgrader={"grade_id": "test-g8-hidden", "grade": true, "points": 1}
+# When your notebook is graded, this cell compares your answer with the right one.
+### BEGIN HIDDEN TESTS
+### Test: the answer to question g8 (1 point)
+### Hint: Read the question once more, and what speaks against your answer.
+quiz.graded("g8", answers, key="b")
+### END HIDDEN TESTS
+
+# %% [markdown]
+# ## 11. In your own words
 #
 # *Four points, graded by hand. Six to ten sentences.*
 #

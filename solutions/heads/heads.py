@@ -11,7 +11,7 @@
 #
 # **Time:** about 90 minutes.
 # **Before you start:** the unit *attention*. The units *cost* and *causal* help.
-# **Points:** 20, of which tests give 16 and a written answer 4.
+# **Points:** 21, of which tests give 16, a question 1 and a written answer 4.
 #
 # **How it works.** Write code where you see `YOUR CODE HERE`. Below each of your cells stands a check.
 # Run it as often as you like: it tells you what is wrong, and says so when all is well. When your
@@ -22,7 +22,9 @@
 import numpy as np
 
 from minitx import figures
-from minitx.course import check
+from minitx.course import check, quiz
+
+answers = {}  # your answers to the questions near the end
 
 # %% [markdown]
 # ## 1. Several heads instead of one
@@ -1048,7 +1050,39 @@ print(inside.a_model("smollm2", attention=attend, prompt="The traffic light turn
 # survive?
 
 # %% [markdown]
-# ## 8. In your own words
+# ## 8. Check yourself
+#
+# This question is **graded**, for one point. Put your letter in place of the question mark. The lines from
+# `if` on are there for a question that is still open; leave them as they are. Your feedback will say whether
+# you are right, and if not, what speaks against your answer.
+
+# %% nbgrader={"grade_id": "show-g6", "locked": true}
+quiz.show("g6")
+
+# %% nbgrader={"grade_id": "answer-g6", "solution": true}
+answers["g6"] = "?"
+if answers["g6"] == "?":
+    ### BEGIN SOLUTION
+    answers["g6"] = "a"
+    ### END SOLUTION
+
+# %% nbgrader={"grade_id": "test-g6", "grade": true, "points": 0}
+### Test: question g6 has an answer (0 points)
+### Hint: One of the letters a, b, c and d, between quotation marks.
+quiz.answered("g6", answers)
+
+"g6: there is an answer. Your feedback will say whether it is right."
+
+# %% nbgrader={"grade_id": "test-g6-hidden", "grade": true, "points": 1}
+# When your notebook is graded, this cell compares your answer with the right one.
+### BEGIN HIDDEN TESTS
+### Test: the answer to question g6 (1 point)
+### Hint: Read the question once more, and what speaks against your answer.
+quiz.graded("g6", answers, key="a")
+### END HIDDEN TESTS
+
+# %% [markdown]
+# ## 9. In your own words
 #
 # *Four points, graded by hand. Six to ten sentences.*
 #

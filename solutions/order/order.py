@@ -10,7 +10,7 @@
 #
 # **Time:** about 85 minutes.
 # **Before you start:** the unit *attention*.
-# **Points:** 20, of which tests give 16 and a written answer 4.
+# **Points:** 21, of which tests give 16, a question 1 and a written answer 4.
 #
 # **How it works.** Write code where you see `YOUR CODE HERE`. Below each of your cells stands a check.
 # Run it as often as you like: it tells you what is wrong, and says so when all is well. When your
@@ -21,7 +21,9 @@
 import numpy as np
 
 from minitx import figures
-from minitx.course import check
+from minitx.course import check, quiz
+
+answers = {}  # your answers to the questions near the end
 
 # %% [markdown]
 # ## 1. Attention, once more
@@ -980,7 +982,50 @@ print(f"road users shuffled: {agent_gap:.0e} from equivariant")
 # much?
 
 # %% [markdown]
-# ## 7. In your own words
+# ## 7. Check yourself
+#
+# This question is for practice. Put a letter in place of the question mark and run the cell again:
+# it says at once whether you are right, and why.
+
+# %% nbgrader={"grade_id": "show-c3", "locked": true}
+quiz.show("c3")
+
+# %% practice=true
+answers["c3"] = "?"
+quiz.explain("c3", answers["c3"])
+
+# %% [markdown]
+# The next question is **graded**, for one point. Put your letter in place of the question mark. The lines
+# from `if` on are there for a question that is still open; leave them as they are. Your feedback will say
+# whether you are right, and if not, what speaks against your answer.
+
+# %% nbgrader={"grade_id": "show-g3", "locked": true}
+quiz.show("g3")
+
+# %% nbgrader={"grade_id": "answer-g3", "solution": true}
+answers["g3"] = "?"
+if answers["g3"] == "?":
+    ### BEGIN SOLUTION
+    answers["g3"] = "d"
+    ### END SOLUTION
+
+# %% nbgrader={"grade_id": "test-g3", "grade": true, "points": 0}
+### Test: question g3 has an answer (0 points)
+### Hint: One of the letters a, b, c and d, between quotation marks.
+quiz.answered("g3", answers)
+
+"g3: there is an answer. Your feedback will say whether it is right."
+
+# %% nbgrader={"grade_id": "test-g3-hidden", "grade": true, "points": 1}
+# When your notebook is graded, this cell compares your answer with the right one.
+### BEGIN HIDDEN TESTS
+### Test: the answer to question g3 (1 point)
+### Hint: Read the question once more, and what speaks against your answer.
+quiz.graded("g3", answers, key="d")
+### END HIDDEN TESTS
+
+# %% [markdown]
+# ## 8. In your own words
 #
 # *Four points, graded by hand. Six to ten sentences.*
 #

@@ -42,7 +42,7 @@ def graded(tmp_path_factory):
 def test_every_right_answer_gets_full_marks_whatever_was_mangled(graded):
     _, rows = graded
     for student in ("reference", "renamed-file", "no-metadata"):
-        assert rows[student]["points"] == rows[student]["max_points"] == 16
+        assert rows[student]["points"] == rows[student]["max_points"] == 17
         assert rows[student]["status"] == "full marks"
     assert rows["renamed-file"]["notes"]
     assert rows["no-metadata"]["notes"]
@@ -56,7 +56,7 @@ def test_the_untouched_release_gets_nothing(graded):
 @pytest.mark.parametrize("belief", BELIEFS)
 def test_a_misconception_loses_points_and_is_named(graded, belief):
     _, rows = graded
-    assert 0 < rows[belief]["points"] < 16
+    assert 0 < rows[belief]["points"] < 17
     assert rows[belief]["looks_like"]["name"] == belief
     assert rows[belief]["looks_like"]["certain"]
 
@@ -106,7 +106,7 @@ def test_nbgrader_reads_the_same_scores_from_its_gradebook(graded):
         for student, row in rows.items():
             submission = gradebook.find_submission("attention", student)
             assert submission.score == row["points"]
-            assert submission.max_score == 20
+            assert submission.max_score == 21
         reference = gradebook.find_submission("attention", "reference")
         assert reference.needs_manual_grade, "the written answer waits for a person"
 

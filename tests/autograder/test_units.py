@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from autograder.bank import read_misconceptions, read_styles
+from autograder.questions import wrong_choices
 from autograder.sandbox.backends import ZygoteBackend
 from autograder.verify import IDLE, Unit
 
@@ -14,7 +15,10 @@ UNITS = sorted(path.name for path in SOLUTIONS.iterdir() if (path / f"{path.name
 WRONG = [
     (unit, item.name)
     for unit in UNITS
-    for item in read_misconceptions(SOLUTIONS / unit / "misconceptions.py")
+    for item in (
+        *read_misconceptions(SOLUTIONS / unit / "misconceptions.py"),
+        *wrong_choices(SOLUTIONS / "questions.yaml", unit),
+    )
 ]
 RIGHT = [(unit, name) for unit in UNITS for name in read_styles(SOLUTIONS / unit / "other_styles.py")]
 

@@ -20,13 +20,15 @@ subtests = pytest.importorskip("minitx.course.subtests")
 
 FOLDER = Path(__file__).parents[2] / "solutions" / "attention"
 UNIT = release.build(FOLDER).spec
+QUESTION = ("answer-g1", "test-g1", "test-g1-hidden")  # no function; see test_every_unit.py
 STYLES = bank.read_styles(FOLDER / "other_styles.py")
 TESTS = {
     cell.grade_id: subtests.split(cell.source, points=cell.points)
     for cell in UNIT.cells
-    if cell.kind == "test"
+    if cell.kind == "test" and cell.grade_id not in QUESTION
 }
 TITLES = [part.title for split in TESTS.values() for part in split.parts]
+MISCONCEPTIONS = [known for known in UNIT.misconceptions if known.replaces not in QUESTION]
 FUNCTIONS = ("softmax", "scaled_dot_product_attention", "dictionary_as_attention")
 KEYS = (b"practice", b"another student", b"a third one")
 
@@ -43,7 +45,7 @@ def solutions(replacements=None, starter=False):
     return [
         (replacements or {}).get(cell.grade_id, sources[cell.grade_id])
         for cell in UNIT.cells
-        if cell.kind == "solution"
+        if cell.kind == "solution" and cell.grade_id not in QUESTION
     ]
 
 
@@ -119,7 +121,7 @@ def alike(one, other):
 def test_points_add_up_and_hidden_tests_are_worth_most():
     parts = [part for split in TESTS.values() for part in split.parts]
     hidden = sum(part.points for part in parts if part.hidden)
-    assert UNIT.max_points == 20
+    assert UNIT.max_points == 21
     assert sum(part.points for part in parts) == 16
     assert hidden > 0.7 * 16
     assert len(set(TITLES)) == len(TITLES)
@@ -155,7 +157,7 @@ def test_the_starter_fails_every_test():
 
 
 @pytest.mark.parametrize("key", KEYS)
-@pytest.mark.parametrize("known", UNIT.misconceptions, ids=lambda known: known.name)
+@pytest.mark.parametrize("known", MISCONCEPTIONS, ids=lambda known: known.name)
 def test_a_misconception_fails_the_test_named_for_it(known, key):
     messages, _ = run(solutions({known.replaces: known.code}), key)
     assert messages[known.caught_by].startswith("AssertionError: ")
@@ -163,13 +165,13 @@ def test_a_misconception_fails_the_test_named_for_it(known, key):
 
 @pytest.fixture(scope="module")
 def wrong_namespaces():
-    return {known.name: namespace(solutions({known.replaces: known.code})) for known in UNIT.misconceptions}
+    return {known.name: namespace(solutions({known.replaces: known.code})) for known in MISCONCEPTIONS}
 
 
-@pytest.mark.parametrize("known", UNIT.misconceptions, ids=lambda known: known.name)
+@pytest.mark.parametrize("known", MISCONCEPTIONS, ids=lambda known: known.name)
 def test_a_misconception_is_unlike_all_others_on_the_calls_of_the_tests(known, wrong_namespaces):
     _, calls = run(solutions({known.replaces: known.code}))
-    for other in UNIT.misconceptions:
+    for other in MISCONCEPTIONS:
         if other.replaces != known.replaces or other.name == known.name:
             continue
         names = wrong_namespaces[other.name]
@@ -178,7 +180,7 @@ def test_a_misconception_is_unlike_all_others_on_the_calls_of_the_tests(known, w
 
 
 def test_a_wrong_scale_costs_the_tests_of_the_scale_alone():
-    code = {known.name: known.code for known in UNIT.misconceptions}["no-scale"]
+    code = {known.name: known.code for known in MISCONCEPTIONS}["no-scale"]
     messages, _ = run(solutions({"attention": code}))
     assert [title for title, text in messages.items() if text] == [
         "one query and two keys, worked out by hand",
@@ -195,7 +197,7 @@ def test_a_right_answer_in_another_style_passes_every_test(style, key):
 
 
 def test_the_bank_is_as_large_as_the_course_asks_and_names_what_it_must():
-    names = {known.name for known in UNIT.misconceptions}
+    names = {known.name for known in MISCONCEPTIONS}
     assert len(names) >= 14 and len(STYLES) >= 6
     assert names >= {
         "no-scale", "scale-by-d-k", "softmax-over-queries", "mask-polarity", "diagonal-masked",
@@ -206,7 +208,7 @@ def test_the_bank_is_as_large_as_the_course_asks_and_names_what_it_must():
 
 
 def test_advice_is_a_sentence_or_a_question_and_no_code():
-    for known in UNIT.misconceptions:
+    for known in MISCONCEPTIONS:
         assert known.advice.endswith((".", "?")) and known.belief.endswith("."), known.name
         assert not re.search(r"np\.|\w\(\w+=|axis=", known.advice), known.name
 

@@ -54,12 +54,11 @@ def lively(config, seed=0):
 
 
 def bridged():
-    """The notebook's names with the functions that take a model of minitx apart, nothing trained."""
+    """The notebook's names with the functions that need a model of minitx, nothing trained."""
     untrained = UNIT.source("watch-training").split("\n\ntrained_gpt, train_losses")[0]
-    same = UNIT.source("watch-same").split("\n\nmy_gpt =")[0]
     few = UNIT.source("watch-texts").replace("range(1600)", "range(8)")
-    shorter = {"watch-texts": few, "watch-training": untrained, "watch-same": same}
-    return played("watch-texts", "watch-training", "watch-same", "watch-bridge", replaced=shorter)
+    shorter = {"watch-texts": few, "watch-training": untrained}
+    return played("watch-texts", "watch-training", "watch-bridge", replaced=shorter)
 
 
 @pytest.mark.parametrize("positions", ["learned", "rotary"])
@@ -72,7 +71,13 @@ def test_the_whole_gpt_is_the_librarys(positions):
         units = np.tile(np.eye(6), (9, 1, 1, 1))
         turns = nn.RotaryPositions(6).rotate(minitx.Tensor(units), np.arange(9)[:, None].repeat(6, 1))
         turns = turns.numpy()[:, 0]
-    w = names["weights_for_you"](model)
+        # The context is longer than these ids.
+        assert np.array_equal(inside.turns_of(model)[:9], turns) and inside.turns_of(model).shape == (
+            12,
+            6,
+            6,
+        )
+    w = inside.weights_of(model)
     ours = names["logits_of"](names["embed"](ids, w), w, 4, turns)
     with no_grad():
         theirs = model(ids).numpy()
@@ -150,7 +155,7 @@ def test_the_head_that_is_not_tied_and_the_count_of_a_real_model():
 def test_weights_start_as_the_librarys_do():
     names = bridged()
     config = models.GPTConfig(400, 300, n_layers=5, n_heads=4, d_model=96)
-    around, blocks = names["named_parameters_of"](models.GPT(config, rng=0))
+    around, blocks = inside.parameters_of(models.GPT(config, rng=0))
     for named in (around, blocks[2]):
         for name, parameter in named.items():
             told, spread = names["initial_deviation"](name, 5), float(parameter.numpy().std())

@@ -56,7 +56,7 @@ def test_hints_come_one_at_a_time_for_the_next_task_that_is_unsolved(notebook):
     assert "Hint 1" in minitx("hint", "attention", "softmax", "--again").stdout
     wrong = minitx("hint", "attention", "nothing")
     assert wrong.returncode == 1
-    assert "It has: softmax, attention, dictionary." in wrong.stderr
+    assert "It has: softmax, attention, dictionary, answer-g1." in wrong.stderr
 
 
 def test_the_map_shows_the_last_check_and_what_changed_since(notebook):
@@ -64,7 +64,7 @@ def test_the_map_shows_the_last_check_and_what_changed_since(notebook):
     assert "not checked yet" in minitx("status").stdout
     minitx("check")
     row = json.loads(minitx("status", "--json").stdout)["units"][0]
-    assert (row["unit"], row["passed"], row["total"], row["state"]) == ("attention", 2, 7, "begun")
+    assert (row["unit"], row["passed"], row["total"], row["state"]) == ("attention", 2, 8, "begun")
     os.utime(path, (2e9, 2e9))
     shown = minitx("status").stdout
     assert "changed since" in shown
@@ -102,7 +102,7 @@ def test_progress_that_cannot_be_read_is_put_aside_and_told(tmp_path):
 def test_a_folder_that_cannot_be_written_is_told_and_is_no_error(notebook):
     notebook()
     done = minitx("check", "attention", env={**os.environ, "MINITX_STATE_DIR": "/dev/null/nowhere"})
-    assert "of 7 visible tests" in done.stdout
+    assert "of 8 visible tests" in done.stdout
     assert "progress is not kept" in done.stderr
     assert "Traceback" not in done.stderr
 
@@ -125,13 +125,19 @@ def test_the_bank_is_the_courses_source():
     yaml = pytest.importorskip("yaml")
     source = yaml.safe_load((ROOT / "solutions/questions.yaml").read_text())
     built = json.loads((ROOT / "minitx/course/questions.json").read_text())
-    assert built == source
+    for item in source:
+        if item["set"] == "graded":
+            item["options"] = [{"text": option["text"]} for option in item["options"]]
+    assert built == source, "autograder release --build"
 
 
 @pytest.mark.parametrize(
     ("change", "said"),
     [
         ({"set": "exam"}, "expected id, set"),
+        ({"set": "graded"}, "text and nothing else"),
+        ({"set": "graded", "options": [{"text": "a"}]}, "two options or more"),
+        ({"set": "graded", "options": [{"text": "a"}, {"text": "a"}]}, "the same"),
         ({"options": [{"text": "a", "right": True, "note": "n"}]}, "two options or more"),
         ({"options": [{"text": "a", "why": "n"}, {"text": "b", "why": "n"}]}, "exactly one of them right"),
         ({"options": [{"text": "a", "right": True, "note": "n"}, {"text": "b"}]}, "a wrong one text and why"),
@@ -154,15 +160,51 @@ def test_a_faulty_question_is_refused(change, said):
 def test_a_notebook_shows_and_explains_a_question(capsys):
     quiz.show("c4")
     assert "b) That a position reads later positions" in capsys.readouterr().out
-    assert quiz.explain("c4", "b") is True
-    assert quiz.explain("c4", "A") is False
-    out = capsys.readouterr().out
-    assert out.startswith("Right.")
-    assert "Not quite. A token may read itself" in out
-    with pytest.raises(CourseError, match="answer with one of a, b, c, d, got 'e'"):
-        quiz.explain("c4", "e")
+    for answer in ("b", "A", "?", "e", 3, None):
+        assert quiz.explain("c4", answer) is None, "a notebook would show what comes back"
+    right, wrong, still_open, *others = capsys.readouterr().out.splitlines()
+    assert right.startswith("Right.")
+    assert wrong.startswith("Not quite. A token may read itself")
+    assert still_open == "c4: not answered yet. Put a, b, c or d in place of the question mark."
+    expected = 'c4: expected one letter between quotation marks, a, b, c or d, as in "a"; got '
+    assert others == [f"{expected}{came}." for came in ("'e'", "3", "None")]
     with pytest.raises(CourseError, match="There is no question 'q9'"):
         quiz.show("q9")
+
+
+def test_a_graded_question_is_shown_and_explained_by_no_one(notebook, capsys):
+    assert {question.group for question in questions.all_questions()} == {"check", "quiz"}
+    for question in questions.graded_questions():
+        quiz.show(question.id)
+        shown = " ".join(capsys.readouterr().out.split())
+        assert question.text in shown and all(option.text in shown for option in question.options)
+        for letter in question.letters:
+            quiz.explain(question.id, letter)
+        said = capsys.readouterr().out.splitlines()
+        assert said == [f"{question.id}: this one is graded; the explanation comes with your feedback."] * 4
+    notebook()
+    for group in ("quiz", "check", "all"):
+        assert "of 10 answered" in minitx("quiz", "--set", "all", input="").stdout
+        assert "g1" not in minitx("quiz", "--set", group, input="").stdout
+    assert json.loads(minitx("status", "--json").stdout)["quiz"]["questions"] == 10
+
+
+def test_a_graded_answer_is_compared_and_a_wrong_one_named():
+    assert quiz.answered("g4", {"g4": " B "}) == "b"
+    quiz.graded("g4", {"g4": "c"}, key="c")
+    with pytest.raises(quiz.WrongChoice) as wrong:
+        quiz.graded("g4", {"g4": "D"}, key="c")
+    assert wrong.value.belief == "g4-d"
+    with pytest.raises(quiz.NotAnswered, match="not answered yet"):
+        quiz.graded("g4", {"g4": "?"}, key="c")
+    with pytest.raises(AssertionError, match="Run the cell below the question"):
+        quiz.answered("g4", {})
+    for lost in (None, [], 7, "abc"):
+        with pytest.raises(AssertionError, match="no dictionary any more"):
+            quiz.answered("g4", lost)
+    for key in ("e", "C", "", None):
+        with pytest.raises(ValueError, match="expected the key"):
+            quiz.graded("g4", {"g4": "a"}, key=key)
 
 
 def test_the_doctor_finds_this_place_well_and_names_what_is_missing(notebook):
