@@ -11,8 +11,8 @@ from __future__ import annotations
 import errno
 import queue
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -25,6 +25,8 @@ from autograder.assessing import (
     result_of,
     seed_of,
 )
+from autograder.cluster.address import Cluster
+from autograder.cluster.coordinator import Submission, judge_on
 from autograder.course import Course
 from autograder.errors import StoppedError
 from autograder.feedback import FeedbackWriter, write_autograded
@@ -39,6 +41,7 @@ __all__ = ["Grading", "Plan", "Result", "check_yourself", "grade", "seed_of"]
 # Once an error of the disk has come up, every later submission would meet it too.
 _DISK = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.EFBIG, errno.EIO)
 Say = Callable[[str], None]
+Judging = Generator[tuple[Key, Judged], None, None]
 
 
 @dataclass
@@ -61,13 +64,16 @@ def grade(
     progress: Say | None = None,
     *,
     again: bool = False,
+    cluster: Cluster | None = None,
 ) -> Iterator[Result]:
-    """Grade these students' submissions with `jobs` test runners; yield each result once it is stored.
+    """Grade these students' submissions with `jobs` test runners here, or with those of a `cluster`; yield
+    each result once it is stored.
 
     What was graded before and has not changed is not judged again, unless `again` is true. Raises
-    `UsageError` when another process is grading, `StoppedError` when the disk or the gradebook fails.
+    `UsageError` when another process is grading or the cluster cannot be used, `StoppedError` when the
+    disk, the gradebook or the cluster fails.
     """
-    with Grading(course, spec) as grading:
+    with Grading(course, spec, cluster) as grading:
         if grading.journal.interrupted:
             grading.sweep()
         plan = grading.plan(students, again=again)
@@ -77,8 +83,8 @@ def grade(
 class Grading:
     """One run: it alone holds the journal and the gradebook, from the plan to the last page."""
 
-    def __init__(self, course: Course, spec: Spec) -> None:
-        self.course, self.spec = course, spec
+    def __init__(self, course: Course, spec: Spec, cluster: Cluster | None = None) -> None:
+        self.course, self.spec, self.cluster = course, spec, cluster
         self.journal = Journal(course.private)
         self._stack = ExitStack()
         self._course_key = course.key
@@ -153,17 +159,38 @@ class Grading:
         """Judge these submissions, and put each judgement into the journal; nothing else is written."""
         if not students:
             return
+        judging = self._on_cluster(students, say) if self.cluster else self._here(students, jobs, say)
+        with closing(judging):
+            for key, judged in judging:
+                self.journal.add(key, self.spec.unit, self.spec, judged)
+                yield key, judged
+
+    def _here(self, students: Sequence[str], jobs: int, say: Say) -> Judging:
         runners = [Runner(self.spec) for _ in range(max(1, min(jobs, len(students))))]
         try:
             say("checking the grader itself")
             check_yourself(self.spec, runners[0])
             say(f"sandbox: {runners[0].describe()}")
-            for key, judged in self._judge_all(students, runners):
-                self.journal.add(key, self.spec.unit, self.spec, judged)
-                yield key, judged
+            yield from self._judge_all(students, runners)
         finally:
             for runner in runners:
                 runner.stop()
+
+    def _on_cluster(self, students: Sequence[str], say: Say) -> Judging:
+        assert self.cluster is not None
+        unread: list[tuple[Key, Judged]] = []
+
+        def submissions() -> Iterator[Submission]:
+            for student in students:
+                try:
+                    yield Submission(student, self._taken(student), self.seed(student))
+                except Exception as error:
+                    unread.append(self._failed(student, error))
+
+        with closing(judge_on(self.cluster, self.spec, submissions(), say)) as judging:
+            for submission, judged in judging:
+                yield key_of(submission.taken, self.spec, submission.seed), judged
+        yield from unread
 
     def write_down(self, key: Key, judged: Judged, recorded: bool = False) -> None:
         """Autograded notebook, gradebook (unless it is `recorded` there), feedback and log, in this order.
@@ -229,8 +256,11 @@ class Grading:
             taken, seed = self._taken(student), self.seed(student)
             return key_of(taken, self.spec, seed), assess(student, taken, self.spec, seed, runner)
         except Exception as error:
-            why = f"The grader failed: {type(error).__name__}: {error}"
-            return no_key(self.spec, student), failed(student, self.spec, why)
+            return self._failed(student, error)
+
+    def _failed(self, student: str, error: Exception) -> tuple[Key, Judged]:
+        why = f"The grader failed: {type(error).__name__}: {error}"
+        return no_key(self.spec, student), failed(student, self.spec, why)
 
     def _files_there(self, student: str) -> bool:
         course, unit = self.course, self.spec.unit

@@ -30,6 +30,7 @@ from autograder.cli.app import (
     screen,
     show,
 )
+from autograder.cluster.address import PATIENCE, Cluster
 from autograder.errors import UsageError
 from autograder.runners import default_jobs
 from minitx import terminal
@@ -39,11 +40,36 @@ if TYPE_CHECKING:
     from autograder.course import Course
     from autograder.regrade import Change
 
+ClusterOption = Annotated[
+    str | None,
+    typer.Option(
+        "--cluster",
+        help="Judge on the workers of a Dask cluster: the address of its scheduler, tcp://HOST:PORT or "
+        "tls://HOST:PORT.",
+        metavar="ADDRESS",
+    ),
+]
+WaitOption = Annotated[
+    float,
+    typer.Option("--cluster-wait", min=1, help="Seconds to wait for a worker where the cluster has none."),
+]
+CaOption = Annotated[
+    Path | None,
+    typer.Option("--tls-ca", help="With tls://: the authority that signed the certificates.", metavar="FILE"),
+]
+CertOption = Annotated[
+    Path | None, typer.Option("--tls-cert", help="With tls://: your certificate.", metavar="FILE")
+]
+KeyOption = Annotated[
+    Path | None, typer.Option("--tls-key", help="With tls://: your certificate's key.", metavar="FILE")
+]
+
 
 @app.command(
     "grade",
     epilog="Examples: autograder grade attention --course my-course; "
-    "autograder grade attention --course my-course --regrade --dry-run",
+    "autograder grade attention --course my-course --regrade --dry-run; "
+    "autograder grade attention --course my-course --cluster tcp://127.0.0.1:8786",
 )
 def grade_command(
     unit: UnitArgument,
@@ -67,6 +93,11 @@ def grade_command(
     yes: Annotated[bool, typer.Option("--yes", help="With --regrade: write without asking.")] = False,
     sandbox: SandboxOption = None,
     unsafe: UnsafeOption = False,
+    cluster: ClusterOption = None,
+    cluster_wait: WaitOption = PATIENCE,
+    tls_ca: CaOption = None,
+    tls_cert: CertOption = None,
+    tls_key: KeyOption = None,
 ) -> None:
     """Grade what was handed in, and write gradebook.db, autograded notebooks, feedback and a CSV.
 
@@ -80,15 +111,20 @@ def grade_command(
     if regrade and again:
         raise UsageError("Give --regrade (tests were mended) or --again (judge the same anew), not both.")
     choose_sandbox(sandbox, unsafe)
+    there = None
+    if cluster is not None:
+        there = _cluster(Cluster(cluster, cluster_wait, tls_ca, tls_cert, tls_key), jobs, unsafe)
+    elif tls_ca or tls_cert or tls_key:
+        raise UsageError("--tls-ca, --tls-cert and --tls-key belong to --cluster tls://HOST:PORT.")
     opened = Course.open(course)
     opened.spec(unit)  # a unit that was never released is refused before anything else
     students = chosen(opened.students(unit), student, unit, opened.submitted)
     if regrade:
-        _regrade(opened, unit, students, jobs, as_json, dry_run, yes)
+        _regrade(opened, unit, students, jobs, as_json, dry_run, yes, there)
         return
     with terminal.progress_bar(notices) as bar:
         task = bar.add_task("starting", total=None)
-        results = graded(opened, unit, students, jobs, bar, task, again=again)
+        results = graded(opened, unit, students, jobs, bar, task, again=again, cluster=there)
         csv = export(opened)
     results.sort(key=lambda result: result.student)
     show(results, as_json)
@@ -97,6 +133,30 @@ def grade_command(
             f"\ngradebook  {opened.gradebook}\nfeedback   {opened.feedback}\nCSV        {csv}", soft_wrap=True
         )
     _tell(results, unit)
+
+
+def _cluster(there: Cluster, jobs: int | None, unsafe: bool) -> Cluster:
+    """What does not go with a cluster is refused."""
+    if jobs is not None:
+        raise UsageError("--jobs is for this machine; a cluster has its workers' threads. Leave it out.")
+    if unsafe:
+        raise UsageError(
+            "--unsafe is not for a cluster: student code without a sandbox could speak to the scheduler, and "
+            "so to every worker and to this machine."
+        )
+    if there.in_the_open:
+        notices.print(
+            f"{there.address} is not encrypted: whoever can reach it can read hidden tests and run programs "
+            "on its workers. Use tls://, except in a network of your own.",
+            soft_wrap=True,
+        )
+    return there
+
+
+def _note(text: str) -> None:
+    """What student code was held by, and which workers were lost, belongs in the record of a run."""
+    if text.startswith(("sandbox", "cluster")):
+        notices.print(text, soft_wrap=True)
 
 
 def _tell(results: list[Result], unit: str) -> None:
@@ -124,6 +184,7 @@ def graded(
     task: TaskID,
     *,
     again: bool = False,
+    cluster: Cluster | None = None,
 ) -> list[Result]:
     """Grade with a progress bar; return the results in the order in which they were done."""
     from autograder.engine import grade
@@ -133,11 +194,11 @@ def graded(
 
     def say(text: str) -> None:
         bar.update(task, description=text)
-        if text.startswith("sandbox"):  # what student code was held by belongs in the record of a run
-            notices.print(text, soft_wrap=True)
+        _note(text)
 
+    options = {"again": again, "cluster": cluster}
     try:
-        for result in grade(opened, opened.spec(unit), students, jobs or default_jobs(), say, again=again):
+        for result in grade(opened, opened.spec(unit), students, jobs or default_jobs(), say, **options):
             results.append(result)
             bar.update(task, description=f"{result.state} {result.student}", advance=1)
     except KeyboardInterrupt:
@@ -164,12 +225,13 @@ def _regrade(
     as_json: bool,
     dry_run: bool,
     yes: bool,
+    cluster: Cluster | None,
 ) -> None:
     """Judge again what other tests have judged; show whose grade changes; write when told to."""
     from autograder.engine import Grading
     from autograder.regrade import changes
 
-    with terminal.progress_bar(notices) as bar, Grading(opened, opened.spec(unit)) as grading:
+    with terminal.progress_bar(notices) as bar, Grading(opened, opened.spec(unit), cluster) as grading:
         task = bar.add_task("looking at what is there", total=None)
         plan = grading.plan(students, regrade=True)
         bar.update(task, total=len(plan.judge), completed=0)

@@ -9,9 +9,10 @@ from __future__ import annotations
 import io
 import json
 import signal
+import sqlite3
 import threading
 from collections.abc import Sequence
-from contextlib import redirect_stderr, redirect_stdout
+from contextlib import closing, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -34,6 +35,16 @@ HALVES = {
 }
 
 
+AUDIT = """
+CREATE TABLE audit (notebook_id TEXT, cell_id TEXT, score REAL);
+CREATE TRIGGER audit_scores AFTER UPDATE OF auto_score ON grade
+WHEN new.auto_score IS NOT NULL BEGIN
+    INSERT INTO audit VALUES (new.notebook_id, new.cell_id, new.auto_score);
+END;
+"""
+SLOW = "import time\ntime.sleep(0.6)"
+
+
 def answer(right: NotebookNode, halve: str = "right", extra: str = "") -> dict[str, Any]:
     """The right notebook with another way to halve, and with a line more in that cell."""
     notebook = json.loads(json.dumps(right))
@@ -50,6 +61,55 @@ def hand_in(course: Course, student: str, content: Any, name: str = "tiny.ipynb"
     data = content if isinstance(content, bytes) else json.dumps(content).encode()
     (folder / name).write_bytes(data)
     return folder / name
+
+
+def make_class(course: Course, right: NotebookNode, size: int) -> None:
+    """Right and wrong, quick and slow, one that cannot be read."""
+    kinds = [("right", ""), ("whole", ""), ("double", SLOW), ("nothing", ""), ("right", SLOW)]
+    for number in range(size - 2):
+        hand_in(course, f"student-{number:02d}", answer(right, *kinds[number % len(kinds)]))
+    hand_in(course, "unreadable", b'{"cells": [')
+    hand_in(course, "wordy", answer(right, "right", "print('x' * 3000)"))
+
+
+def everything(course: Course) -> dict[str, Any]:
+    """What the gradebook says, by student and cell, without the random ids."""
+    query = """
+        SELECT s.student_id, c.name, g.auto_score, g.manual_score, g.extra_credit, g.needs_manual_grade
+        FROM grade g JOIN submitted_notebook n ON g.notebook_id = n.id
+        JOIN submitted_assignment s ON n.assignment_id = s.id JOIN base_cell c ON g.cell_id = c.id
+        UNION ALL
+        SELECT s.student_id, c.name || ' comment', k.auto_comment, k.manual_comment, n.late_submission_penalty, 0
+        FROM comment k JOIN submitted_notebook n ON k.notebook_id = n.id
+        JOIN submitted_assignment s ON n.assignment_id = s.id JOIN base_cell c ON k.cell_id = c.id
+    """
+    with closing(sqlite3.connect(course.gradebook)) as db:
+        rows = db.execute(query).fetchall()
+    found = {(student, name): rest for student, name, *rest in rows}
+    assert len(found) == len(rows), "a student has a cell twice"
+    return found
+
+
+def times_written(course: Course) -> dict[str, int]:
+    """By student, how often each score was written, at most. A score that waits for the grader's next try,
+    or for a person, is none."""
+    query = """
+        SELECT s.student_id, max(times) FROM
+        (SELECT notebook_id, cell_id, count(*) AS times FROM audit GROUP BY notebook_id, cell_id) a
+        JOIN submitted_notebook n ON a.notebook_id = n.id
+        JOIN submitted_assignment s ON n.assignment_id = s.id GROUP BY s.student_id
+    """
+    with closing(sqlite3.connect(course.gradebook)) as db:
+        return dict(db.execute(query).fetchall())
+
+
+def progress(course: Course) -> int:
+    """How many judgements are in the journal."""
+    try:
+        with closing(sqlite3.connect(f"file:{course.private}/journal.db?mode=ro", uri=True, timeout=5)) as db:
+            return db.execute("SELECT count(*) FROM judged").fetchone()[0]
+    except sqlite3.OperationalError:
+        return 0
 
 
 class InProcess:
