@@ -22,7 +22,7 @@ extensions = [
     "plain_docstrings",
     "playground",
 ]
-exclude_patterns = ["_build", "_vendor", "jupyterlite", "**.ipynb_checkpoints"]
+exclude_patterns = ["_build", "_vendor", "_wasm", "jupyterlite", "**.ipynb_checkpoints"]
 suppress_warnings = ["mystnb.unknown_mime_type", "misc.highlighting_failure"]
 
 myst_enable_extensions = ["dollarmath", "colon_fence", "deflist", "attrs_inline"]

@@ -30,24 +30,30 @@ def build(output: Path) -> None:
     """Write the page into `output`. Raises CalledProcessError where a tool fails, with what it said."""
     with tempfile.TemporaryDirectory() as temporary:
         work = Path(temporary)
-        # pip builds in the folder of the source, and would leave its own files there.
-        source = work / "source"
-        for part in ("minitx", "autograder"):
-            shutil.copytree(ROOT / part, source / part, ignore=shutil.ignore_patterns("__pycache__"))
-        for part in ("pyproject.toml", "setup.py", "README.md", "LICENSE"):
-            shutil.copy2(ROOT / part, source / part)
-        run(work, "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", work / "wheels", source)
+        wheel = build_wheel(work / "wheel")
         contents = work / "exercises"
         contents.mkdir()
         for notebook in all_units(ROOT):
             (contents / notebook.name).write_text(for_the_browser(notebook), encoding="utf-8")
-        (wheel,) = (work / "wheels").glob("minitx-*-py3-none-any.whl")
         # Only the kernel: other extensions of this environment, as nbgrader's, need a server.
         kernel = Path(sys.prefix) / "share/jupyter/labextensions/@jupyterlite/pyodide-kernel-extension"
         only = {"ignore_sys_prefix": ["federated_extensions"], "federated_extensions": [str(kernel)]}
         (work / "jupyter_lite_config.json").write_text(json.dumps({"LiteBuildConfig": only}))
         command = ("jupyter", "lite", "build", "--lite-dir", work, "--contents", contents)
         run(work, *command, "--output-dir", output.resolve(), "--piplite-wheels", wheel)
+
+
+def build_wheel(folder: Path) -> Path:
+    """minitx as a wheel in `folder`. Raises CalledProcessError where pip fails."""
+    # pip builds in the folder of the source, and would leave its own files there.
+    source = folder / "source"
+    for part in ("minitx", "autograder"):
+        shutil.copytree(ROOT / part, source / part, ignore=shutil.ignore_patterns("__pycache__"))
+    for part in ("pyproject.toml", "setup.py", "README.md", "LICENSE"):
+        shutil.copy2(ROOT / part, source / part)
+    run(folder, "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", folder, source)
+    (wheel,) = folder.glob("minitx-*-py3-none-any.whl")
+    return wheel
 
 
 def for_the_browser(notebook: Path) -> str:
