@@ -23,6 +23,9 @@ from autograder.repair import nbgrader_metadata
 from autograder.sanitize import presentable_markdown, safe_outputs
 from autograder.spec import Spec, SpecCell
 from autograder.verdict import LooksLike, Subtest, Verdict
+from minitx.course import quiz
+from minitx.course.definitions import questions_shown
+from minitx.errors import CourseError
 
 OURS = "autograder"  # the key that marks cells and outputs of the grader's own
 SUMMARY_ID = "autograder-summary"
@@ -71,6 +74,8 @@ def autograded_notebook(
                 count += 1
                 cell.execution_count = count
                 cell.outputs = nodes(safe_outputs(run.outputs, count))
+            elif known and known.kind == "provided":
+                cell.outputs = nodes(_question_outputs(known))
         elif not (known and known.locked):
             cell.source = presentable_markdown(cell.source, cell.get("attachments"))
     summary = summary_cell(notes, verdict.looks_like, verdict.needs_review != "")
@@ -120,6 +125,15 @@ def _test_outputs(cell: SpecCell, verdict: Verdict, spec: Spec) -> list[dict[str
         return [table]
     points = {"text/plain": repr(float(verdict.points(cell.grade_id)))}
     return [table, {"output_type": "execute_result", "data": points, "execution_count": None, **marked}]
+
+
+def _question_outputs(cell: SpecCell) -> list[dict[str, Any]]:
+    """What a cell prints that shows a question. It is not run while grading, and the page needs the text."""
+    try:
+        text = "\n".join(quiz.text_of(name) for name in questions_shown(cell.source))
+    except CourseError:  # of an earlier release: the bank no longer has it
+        return []
+    return [{"output_type": "stream", "name": "stdout", "text": text + "\n"}] if text else []
 
 
 def _plain_table(rows: list[tuple[Subtest, list[tuple[str, str]]]]) -> str:

@@ -13,7 +13,7 @@ _FUNCTION = re.compile(r"(?:async\s+def|def|class)\s+(\w+)")
 _ASSIGNMENT = re.compile(r"(\w++(?:\s*+,\s*+\w++)*+)\s*+(?::[^=\n]{0,200})?=(?!=)")
 _IMPORT = re.compile(r"import\s+(.+)|from\s+[\w.]+\s+import\s+(.+)")
 _IDENTIFIER = re.compile(r"[^\W\d]\w*$")
-_QUESTION = re.compile(r"quiz\.show\(")
+_QUESTION = re.compile(r"""quiz\.show\(["'](\w{1,20})["']\)\s*$""")
 _COMMENT = re.compile(r"^[^\S\n]*+#.*$", re.MULTILINE)
 _LONGEST = 2_000  # longer lines are data
 
@@ -73,13 +73,15 @@ def only_shown(sources: Sequence[str], provided: Sequence[bool]) -> set[int]:
     for place in reversed(range(len(sources))):
         if provided[place]:
             names = (defined_names(sources[place]) | imported_names(sources[place])) - {"_"}
-            if (names and not names & used) or _shows_a_question(sources[place]):
+            if (names and not names & used) or questions_shown(sources[place]):
                 found.add(place)
             else:
                 used |= words(sources[place]) - names
     return found
 
 
-def _shows_a_question(source: str) -> bool:
-    lines = top_level_lines(source)
-    return bool(lines) and all(map(_QUESTION.match, lines))
+def questions_shown(source: str) -> list[str]:
+    """The names of the questions that a cell shows, where it does nothing else; else none."""
+    lines = [_QUESTION.match(line) for line in top_level_lines(source)]
+    found = [line[1] for line in lines if line]
+    return found if len(found) == len(lines) else []

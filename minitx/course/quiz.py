@@ -38,10 +38,16 @@ class WrongChoice(AssertionError):
 
 def show(name: str) -> None:
     """Print a question and its options. Raises CourseError that lists the questions when there is none."""
+    print(text_of(name))
+
+
+def text_of(name: str) -> str:
+    """A question and its options in lines. Raises CourseError that lists the questions when there is none."""
     question = find(name)
-    print(_wrapped(f"{name}: {question.text}", ""))
+    lines = [_wrapped(f"{name}: {question.text}", "")]
     for letter, option in zip(question.letters, question.options, strict=True):
-        print(_wrapped(f"  {letter}) {option.text}", "     "))
+        lines.append(_wrapped(f"  {letter}) {option.text}", "     "))
+    return "\n".join(lines)
 
 
 def explain(name: str, answer: object) -> None:

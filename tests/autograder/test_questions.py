@@ -275,6 +275,14 @@ def test_a_cell_that_only_shows_a_question_costs_the_grader_nothing(small: Built
     assert [cell.id for cell in cells if cell.id not in kept] == ["show-c4", "show-g4"]
 
 
+def test_the_students_page_has_the_question_all_the_same(small: Built, judge: Judge):
+    page = autograded_notebook(repair(small.released_notebook, small.spec).notebook, judged(judge), small.spec)
+    (shown,) = next(cell.outputs for cell in page.cells if cell.id == "show-g4")
+    lines = shown["text"].splitlines()
+    assert lines[0].startswith("g4: ")
+    assert [line[:5] for line in lines if line[3:4] == ")"] == ["  a) ", "  b) ", "  c) ", "  d) "]
+
+
 # The grade.
 
 
