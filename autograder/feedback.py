@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
+from jinja2 import pass_context
 from nbconvert.exporters import HTMLExporter
 from nbconvert.filters import Highlight2HTML
 from nbconvert.filters.widgetsdatatypefilter import WidgetsDataTypeFilter
@@ -28,6 +30,10 @@ from autograder.verdict import Verdict
 from minitx.course.subtests import BEGIN_HIDDEN, END_HIDDEN
 
 __all__ = ["STATUS", "FeedbackWriter", "ScrubFeedback", "write_autograded", "write_feedback"]
+
+
+KEPT = 512  # cells as HTML, for the next pages
+LONGEST_KEPT = 8_000  # characters: what students write may be as long as they like
 
 
 class ScrubFeedback(NbGraderPreprocessor):
@@ -72,9 +78,15 @@ class _SharedGrades(GetGrades):
 
 
 class _PageExporter(HTMLExporter):
-    """HTMLExporter without its last step, which parses the finished page once more to give pictures an
-    alternative text (ours have one) and to mark parts of another template. It takes most of the time.
+    """HTMLExporter that keeps what it has made of a cell, since most cells are the same in a whole class, and
+    without its last step, which parses the finished page once more to give pictures an alternative text
+    (ours have one) and to mark parts of another template.
     """
+
+    def __init__(self, **kw: Any) -> None:
+        super().__init__(**kw)
+        self._markdown = lru_cache(KEPT)(partial(super().markdown2html, {}))
+        self._highlighted = lru_cache(KEPT)(self._highlight)
 
     def from_notebook_node(
         self, nb: NotebookNode, resources: dict[str, Any] | None = None, **kw: Any
@@ -82,10 +94,27 @@ class _PageExporter(HTMLExporter):
         resources = self._init_resources(resources)
         language = nb.metadata.get("language_info", {})
         lexer = language.get("pygments_lexer", language.get("name"))
-        self.register_filter("highlight_code", Highlight2HTML(pygments_lexer=lexer, parent=self))
+        self.register_filter("highlight_code", partial(self._highlight_code, lexer))
         widgets = WidgetsDataTypeFilter(notebook_metadata=nb.metadata, parent=self, resources=resources)
         self.register_filter("filter_data_type", widgets)
         return super(HTMLExporter, self).from_notebook_node(nb, resources, **kw)
+
+    @pass_context
+    def markdown2html(self, context: Any, source: str) -> str:
+        if len(source) > LONGEST_KEPT or context.get("cell", {}).get("attachments"):
+            return super().markdown2html(context, source)
+        return self._markdown(source)
+
+    def _highlight_code(
+        self, lexer: str | None, source: str, language: str | None = None, metadata: Any = None
+    ) -> str:
+        magic = (metadata or {}).get("magics_language")  # of a cell such as %%bash
+        make = self._highlighted if len(source) <= LONGEST_KEPT else self._highlight
+        return make(lexer, source, language, magic)
+
+    def _highlight(self, lexer: str | None, source: str, language: str | None, magic: str | None) -> str:
+        metadata = {"magics_language": magic} if magic else None
+        return Highlight2HTML(pygments_lexer=lexer, parent=self)(source, language, metadata)
 
 
 class FeedbackWriter:
