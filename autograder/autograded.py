@@ -146,6 +146,7 @@ def _plain_table(rows: list[tuple[Subtest, list[tuple[str, str]]]]) -> str:
 
 def _html_table(rows: list[tuple[Subtest, list[tuple[str, str]]]]) -> str:
     cell = 'style="text-align:left;vertical-align:top;padding:2px 12px 2px 0"'
+    whole = cell.replace(":top;", ":top;white-space:nowrap;")  # or "0.5 of 0.5" breaks in two
     lines = ["<tr>" + "".join(f"<th {cell}>{head}</th>" for head in ("Test", "Result", "Points")) + "</tr>"]
     for test, remarks in rows:
         told = "".join(
@@ -153,8 +154,8 @@ def _html_table(rows: list[tuple[Subtest, list[tuple[str, str]]]]) -> str:
         )
         lines.append(
             f"<tr><td {cell}>{_html(test.title)}{told}</td>"
-            f"<td {cell}>{STATUS[test.outcome]}</td>"
-            f"<td {cell}>{test.points:g} of {test.max_points:g}</td></tr>"
+            f"<td {whole}>{STATUS[test.outcome]}</td>"
+            f"<td {whole}>{test.points:g} of {test.max_points:g}</td></tr>"
         )
     return f'<table class="autograder-tests">{"".join(lines)}</table>'
 

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import csv
+import html
+import json
 import os
+import re
 import shutil
 import socket
 import subprocess
@@ -17,7 +20,7 @@ from typing import Any
 
 import nbformat
 import pytest
-from classroom import autograder
+from classroom import answer, autograder, descendants, hand_in, is_alive
 from nbgrader.api import Gradebook
 
 from autograder import demo
@@ -46,10 +49,7 @@ class Office:
     def autograde(self, student: str) -> str:
         """Press the button of one student's submission; return what formgrader logs of it."""
         self.open(f"manage_submissions/{UNIT}")
-        row = self.page.locator(
-            "#main-table tr", has=self.page.locator(f"td.student-id:text-is('{student}')")
-        )
-        row.locator(".autograde a").click()
+        self.row(student).locator(".autograde a").click()
         modal = self.page.locator(".modal.in")
         modal.wait_for(timeout=100_000)
         title, said = modal.locator(".modal-title").inner_text(), modal.inner_text()
@@ -58,11 +58,19 @@ class Office:
         self.page.locator(".modal.in").wait_for(state="hidden")
         return said
 
+    def row(self, student: str) -> Any:
+        """One student's row of the table of submissions."""
+        name = self.page.locator(f"td.student-id:text-is('{student}')")
+        return self.page.locator("#main-table tr", has=name)
+
     def submission(self, student: str) -> Any:
-        """The page on which one student's notebook is graded by hand."""
+        """The page on which one student's notebook is graded by hand, once it takes what is typed: it loads
+        the grades after the page, and puts them over what stands there by then."""
         with Gradebook(self.course.database_url) as gradebook:
             number = gradebook.find_submission_notebook(UNIT, UNIT, student).id
-        return self.open(f"submissions/{number}")
+        page = self.open(f"submissions/{number}")
+        page.wait_for_function("formgrader.grades.loaded && formgrader.comments.loaded")
+        return page
 
     def notebook(self, student: str) -> Any:
         path = self.course.notebook_path(self.course.autograded, student, UNIT)
@@ -165,13 +173,17 @@ def test_its_autograde_button_repairs_and_uses_the_sandbox(office: Office):
     assert automatic["no-metadata"] == 17  # right, and everything that a computer can mark
     assert 0 < automatic["no-scale"] < 17
     assert automatic["hostile-spy"] < automatic["no-scale"]
-    shown = [cell.get("outputs") for cell in office.notebook("hostile-spy").cells]
-    assert any(shown)
-    assert "HIDDEN TESTS" not in str(shown)
+    shown = str([cell.get("outputs") for cell in office.notebook("hostile-spy").cells])
+    assert set(re.findall(r"found \d+", shown)) == {"found 0"}, "it has looked, and says what it found"
+    assert "HIDDEN TESTS" not in shown
+    for cell in office.notebook("no-metadata").cells:
+        if cell.cell_type == "code" and cell.metadata.get("nbgrader", {}).get("grade"):
+            assert [one.metadata.get("autograder") for one in cell.outputs] == [True, True], cell.id
 
 
 def test_what_is_given_by_hand_stays_through_both_ways_to_grade_again(office: Office):
     """And `nbgrader export` and `autograder export nbgrader` then say the same of everyone."""
+    office.autograde("no-scale")
     page = office.submission("no-scale")
     with page.expect_response(lambda answer: "/api/grade/" in answer.url and answer.request.method == "PUT"):
         page.locator(f"input#{WRITTEN}").fill("3")
@@ -197,3 +209,40 @@ def test_what_is_given_by_hand_stays_through_both_ways_to_grade_again(office: Of
     subprocess.run(nbgrader, cwd=office.course.root, check=True, capture_output=True)
     assert totals(ours) == totals(theirs)
     assert set(totals(ours)) == set(CLASS)
+
+
+def test_its_feedback_button_writes_pages_without_a_hidden_test(office: Office):
+    office.autograde("no-scale")
+    page = office.open(f"manage_submissions/{UNIT}")
+    office.row("no-scale").locator(".generate-feedback a").click()
+    modal = page.locator(".modal.in")
+    modal.wait_for(timeout=100_000)
+    assert modal.locator(".modal-title").inner_text() == "Success"
+    path = office.course.notebook_path(office.course.feedback, "no-scale", UNIT, ".html")
+    shown = html.unescape(path.read_text())
+    assert "autograder-tests" in shown
+    assert "HIDDEN TESTS" not in shown
+    for cell in office.course.spec(UNIT).cells:
+        if cell.kind == "test":
+            secret = set(cell.source.splitlines()) - set(cell.released.splitlines())
+            assert [line for line in secret if line.startswith("assert ") and line in shown] == []
+
+
+def test_the_runner_that_formgrader_starts_ends_with_the_server(course: Course, right: Any):
+    """Whoever stops the server in the evening leaves no process with hidden tests behind."""
+    hand_in(course, "ada", answer(right))
+    server = serving(course)
+    with server as address:
+        press = urllib.request.Request(
+            f"{address}/formgrader/api/submission/tiny/ada/autograde",
+            method="POST",
+            headers={"Authorization": f"token {TOKEN}"},
+        )
+        with urllib.request.urlopen(press, timeout=100) as answered:
+            assert json.loads(answered.read())["success"]
+        held = [pid for pid, line in descendants(server.process.pid).items() if "-m autograder." in line]
+        assert len(held) >= 2, "a runner and its zygote"
+    end = time.monotonic() + 15
+    while any(map(is_alive, held)):
+        assert time.monotonic() < end
+        time.sleep(0.1)
