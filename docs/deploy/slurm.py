@@ -8,7 +8,9 @@ import sys
 
 from dask_jobqueue import SLURMCluster
 
-cluster = SLURMCluster(cores=1, processes=1, memory="3GB", walltime="02:00:00")
+cluster = SLURMCluster(
+    cores=1, processes=1, memory="3GB", walltime="02:00:00", worker_extra_args=["--memory-limit", "0"]
+)
 cluster.scale(jobs=int(sys.argv[1]))
 print(cluster.scheduler_address, flush=True)
 input("Enter ends the workers. ")
