@@ -1,27 +1,12 @@
 """Notebooks as students have them: the release of a unit, with cells filled in."""
 
 import json
-import sys
 from pathlib import Path
 
 import pytest
+from kept import put_back  # noqa: F401 - after every test here
 
-from minitx import kernels
-from minitx.course import check
-
-# Not what a test finds: a fixture of its module may have run a notebook, which chooses its kernels, before.
-BEFORE = kernels.backend()
 ROOT = Path(__file__).resolve().parents[2]
-
-
-@pytest.fixture(autouse=True)
-def put_back():
-    """Kernels, key and figures as the tests' process had them."""
-    yield
-    check.use_key(b"practice")
-    kernels.use(BEFORE)
-    if "matplotlib.pyplot" in sys.modules:
-        sys.modules["matplotlib.pyplot"].close("all")
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from kept import put_back  # noqa: F401 - after every test here
 
 ROOT = Path(__file__).resolve().parents[2]
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
