@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import signal
 import sqlite3
 import threading
@@ -190,7 +191,9 @@ class Done:
 def autograder(*arguments: object) -> Done:
     """The command, as from a terminal, but in this process: the libraries take seconds to load."""
     out, err, code = io.StringIO(), io.StringIO(), 0
-    with redirect_stdout(out), redirect_stderr(err), patch("sys.argv", ["autograder", *map(str, arguments)]):
+    argv = patch("sys.argv", ["autograder", *map(str, arguments)])
+    # --sandbox and --unsafe are told to the processes below in the environment, which stays this one's.
+    with redirect_stdout(out), redirect_stderr(err), argv, patch.dict(os.environ):
         try:
             main()
         except SystemExit as end:
