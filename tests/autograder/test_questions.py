@@ -276,7 +276,9 @@ def test_a_cell_that_only_shows_a_question_costs_the_grader_nothing(small: Built
 
 
 def test_the_students_page_has_the_question_all_the_same(small: Built, judge: Judge):
-    page = autograded_notebook(repair(small.released_notebook, small.spec).notebook, judged(judge), small.spec)
+    page = autograded_notebook(
+        repair(small.released_notebook, small.spec).notebook, judged(judge), small.spec
+    )
     (shown,) = next(cell.outputs for cell in page.cells if cell.id == "show-g4")
     lines = shown["text"].splitlines()
     assert lines[0].startswith("g4: ")
