@@ -14,7 +14,7 @@ plus the parts that its tasks have left, and the norm. One of them keeps x for t
 in two places that are used by turns, since some worker may still read one while the other is written.
 """
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -33,8 +33,23 @@ from minitx.kernels.tiles import scratch
 
 __all__ = ["pack", "step"]
 
+# What the functions below hand on: `turn` = (progress, worker, workers); `at` = (phase, moment, layer), where
+# x has been added up `moment` times; `model` = (shape, layout, weights, starts) and `call` = (ids, cache,
+# room, logits), of `step`; `own` = (x, h, heads, space), a worker's alone.
+
 CHUNK = 1 << 18  # bytes of weights worth a chunk of their own
 PARALLEL_FROM = 1 << 18  # bytes of weights below which a second thread comes too late
+
+
+class Layout(NamedTuple):
+    """How the weights lie, see `Packed`; with `eps`, of their dtype."""
+
+    rows: int
+    step: int
+    width: int
+    attention_tasks: int
+    mlp_tasks: int
+    eps: float
 
 
 def step(packed, ids, keys, values, lengths):
@@ -49,20 +64,18 @@ def step(packed, ids, keys, values, lengths):
     # A call takes a room out of the list, so that another thread's call makes one of its own.
     rooms = packed.rooms.setdefault((batch, workers), [])
     room, progress = rooms.pop() if rooms else _room(packed, batch, workers)
-    layout = (packed.rows, packed.step, packed.width, packed.attention_tasks, packed.mlp_tasks)
-    share(
-        step_tasks,
-        workers,
-        shape,
-        (*layout, dtype.type(packed.eps)),
-        (packed.numbers, packed.factors, packed.vectors, packed.places),
-        (packed.tokens, packed.table, packed.angles, packed.slopes),
-        ids,
-        (keys, values, lengths),
-        room,
-        progress,
-        logits,
-    )  # fmt: skip
+    layout = Layout(
+        packed.rows,
+        packed.step,
+        packed.width,
+        packed.attention_tasks,
+        packed.mlp_tasks,
+        dtype.type(packed.eps),
+    )
+    weights = (packed.numbers, packed.factors, packed.vectors, packed.places)
+    starts = (packed.tokens, packed.table, packed.angles, packed.slopes)
+    model, call = (shape, layout, weights, starts), (ids, (keys, values, lengths), room, logits)
+    share(step_tasks, workers, model, call, progress)
     progress.fill(0)
     rooms.append((room, progress))
     return logits[:, : shape.vocab_size]
@@ -97,103 +110,75 @@ def _room(packed: Packed, batch: int, workers: int) -> tuple[tuple[Any, ...], np
 
 
 @shared()
-def step_tasks(deal, shape, layout, weights, starts, ids, cache, room, progress, logits):
+def step_tasks(deal, model, call, progress):
     """All phases, for one worker. The tuples are those of `step`."""
-    turn, batch, like = (progress, deal[0], deal[1].size), ids.size, room[0]
+    shape, layout, _, _ = model
+    ids, _, room, logits = call
+    turn, like = (progress, deal[0], deal[1].size), room[0]
     own = (
-        _zeros(batch, shape.d_model, like),
-        _zeros(batch, shape.d_model, like),
-        _zeros(batch, shape.n_heads * shape.head_dim, like),
+        _zeros(ids.size, shape.d_model, like),
+        _zeros(ids.size, shape.d_model, like),
+        _zeros(ids.size, shape.n_heads * shape.head_dim, like),
         (scratch(shape.n_heads // shape.n_kv_heads * shape.head_dim, like), scratch(KEYS, like)),
     )
     phase, moment = 0, 0
     for layer in range(shape.n_layers):
-        if layout[3]:
-            _attention(turn, phase, moment, layer, shape, layout, weights, starts, ids, cache, room, own)
+        if layout.attention_tasks:
+            _attention(turn, (phase, moment, layer), model, call, own)
         else:
-            qkv, out, row = np.intp(QKV), np.intp(OUT), moment % 2 * (room[1].shape[0] // 2)
-            _multiply(
-                turn,
-                phase,
-                moment,
-                qkv,
-                layer,
-                shape,
-                layout,
-                weights,
-                starts,
-                ids,
-                cache,
-                room,
-                own,
-                room[2],
-                0,
-            )
-            _attend(turn, phase + 1, layer, shape, weights, starts, cache, room, own)
-            _multiply(
-                turn,
-                phase + 2,
-                moment,
-                out,
-                layer,
-                shape,
-                layout,
-                weights,
-                starts,
-                ids,
-                cache,
-                room,
-                own,
-                room[1],
-                row,
-            )
+            row = moment % 2 * (room[1].shape[0] // 2)
+            _multiply(turn, (phase, moment, layer), np.intp(QKV), model, call, own, room[2], 0)
+            _attend(turn, (phase + 1, moment, layer), model, call, own)
+            _multiply(turn, (phase + 2, moment, layer), np.intp(OUT), model, call, own, room[1], row)
             phase += 2
-        _mlp(turn, phase + 1, moment + 1, layer, shape, layout, weights, starts, ids, cache, room, own)
+        _mlp(turn, (phase + 1, moment + 1, layer), model, call, own)
         phase, moment = phase + 2, moment + 2
-    head, layer = np.intp(HEAD), shape.n_layers
-    _multiply(
-        turn, phase, moment, head, layer, shape, layout, weights, starts, ids, cache, room, own, logits, 0
-    )
+    _multiply(turn, (phase, moment, shape.n_layers), np.intp(HEAD), model, call, own, logits, 0)
 
 
 @compiled()
-def _wide(size):
-    """`size` rounded up to whole groups."""
-    return (size + GROUP - 1) // GROUP * GROUP
+def _whole(size, unit):
+    """`size` rounded up to whole units."""
+    return (size + unit - 1) // unit * unit
 
 
 @compiled()
 def _zeros(batch, size, like):
-    array = scratch(batch * _wide(size), like)
+    array = scratch(batch * _whole(size, GROUP), like)
     array[:] = 0
-    return array.reshape(batch, _wide(size))
+    return array.reshape(batch, _whole(size, GROUP))
 
 
 @compiled()
-def _begin(moment, product, layer, shape, layout, weights, starts, ids, cache, room, own):
+def _begin(at, product, model, call, own):
     """What a worker does before its first task of a phase: x as it now is, and h, the norm of it."""
+    _, moment, layer = at
+    shape, layout, weights, _ = model
+    ids, _, room, _ = call
     _, _, vectors, places = weights
     x, h, _, _ = own
     if moment == 0:
-        _embed(shape, layout, weights, starts, ids, cache[2], x)
+        _embed(model, call, x)
     else:
         if product == UP:
-            bias, tasks = places[layer, BIAS, OUT], max(1, layout[3])
+            bias, tasks = places[layer, BIAS, OUT], max(1, layout.attention_tasks)
         else:
-            bias, tasks = places[layer - 1, BIAS, DOWN], layout[4]
+            bias, tasks = places[layer - 1, BIAS, DOWN], layout.mlp_tasks
         for b in range(ids.size):
             add_up((moment - 1) % 2, b, tasks, shape.d_model, vectors, bias, room[0], room[1], x)
     weight, bias = places[layer, NORM, product], places[layer, NORM_BIAS, product]
     for b in range(ids.size):
-        normalise(x, b, shape.d_model, vectors, weight, bias, layout[5], shape.centred, h)
+        normalise(x, b, shape.d_model, vectors, weight, bias, layout.eps, shape.centred, h)
 
 
 @compiled()
-def _embed(shape, layout, weights, starts, ids, lengths, x):
+def _embed(model, call, x):
     """x[b] = tokens[ids[b]] + table[lengths[b]]."""
-    rows, step, width, _, _, _ = layout
+    shape, layout, weights, starts = model
+    ids, (_, _, lengths), _, _ = call
     numbers, factors, vectors, _ = weights
-    number, inner = x.dtype.type, (shape.d_model + step - 1) // step * step
+    rows, width, number = layout.rows, layout.width, x.dtype.type
+    inner = _whole(shape.d_model, layout.step)
     for b in range(ids.size):
         panel, r = ids[b] // rows, ids[b] % rows
         start = starts[0] + panel * rows * inner
@@ -233,51 +218,58 @@ def _product(weights, start, panels, inner, source, column, target, row, place):
 
 
 @compiled()
-def _attention(turn, phase, moment, layer, shape, layout, weights, starts, ids, cache, room, own):
+def _place_of_part(moment, task, parts, batch):
+    """The row of `parts` where a task's part of the sum begins."""
+    return (moment % 2 * (parts.shape[0] // (2 * batch)) + task) * batch
+
+
+@compiled()
+def _attention(turn, at, model, call, own):
     """A task: some heads from norm to out, and so a part of what is added to x."""
     progress, worker, workers = turn
-    rows, step, _, tasks, _, _ = layout
-    _, _, vectors, places = weights
-    _, parts, sums, _, attended = room
+    phase, moment, layer = at
+    shape, layout, weights, starts = model
+    ids, cache, (kept, parts, sums, _, attended), _ = call
     x, h, heads, space = own
-    batch, d, group, done = ids.size, shape.head_dim, shape.n_heads // shape.n_kv_heads, 0
-    inner, height = (shape.d_model + step - 1) // step * step, (shape.d_model + rows - 1) // rows
+    _, _, vectors, places = weights
+    rows, step, tasks, done = layout.rows, layout.step, layout.attention_tasks, 0
+    batch, kv_heads, d, group = ids.size, shape.n_kv_heads, shape.head_dim, shape.n_heads // shape.n_kv_heads
+    inner, height = _whole(shape.d_model, step), _whole(shape.d_model, rows)
     extras = (places[layer, BIAS, QKV], starts[2], starts[3])
     while True:
         task = take(progress, phase, worker, workers, tasks)
         if task < 0:
             break
         if done == 0:
-            _begin(moment, np.intp(QKV), layer, shape, layout, weights, starts, ids, cache, room, own)
+            _begin(at, np.intp(QKV), model, call, own)
         if task == 0:
-            _keep(moment, x, room[0])
-        first, last = task * shape.n_kv_heads // tasks, (task + 1) * shape.n_kv_heads // tasks
+            _keep(moment, x, kept)
+        first, last = task * kv_heads // tasks, (task + 1) * kv_heads // tasks
         begin, end = first * (group + 2) * d, last * (group + 2) * d
-        start, panels = places[layer, MATRIX, QKV] + begin * inner, (end - begin + rows - 1) // rows
+        start, panels = places[layer, MATRIX, QKV] + begin * inner, _whole(end - begin, rows) // rows
         _product(weights, start, panels, inner, h, 0, sums, 0, begin)
         for b in range(batch):
             for g in range(first, last):
-                attend(b * shape.n_kv_heads + g, shape, layer, extras, vectors, sums, cache, space, attended)
+                attend(b * kv_heads + g, shape, layer, extras, vectors, sums, cache, space, attended)
         combine(attended, shape, first * group, last * group, heads)
         begin, end = first * group * d, last * group * d
-        start = places[layer, MATRIX, OUT] + height * rows * begin
-        row = (moment % 2 * (parts.shape[0] // (2 * batch)) + task) * batch
-        columns = (end - begin + step - 1) // step * step
-        _product(weights, start, height, columns, heads, begin, parts, row, 0)
+        start, row = places[layer, MATRIX, OUT] + height * begin, _place_of_part(moment, task, parts, batch)
+        _product(weights, start, height // rows, _whole(end - begin, step), heads, begin, parts, row, 0)
         done += 1
     finish(progress, phase, workers, tasks, done)
 
 
 @compiled()
-def _mlp(turn, phase, moment, layer, shape, layout, weights, starts, ids, cache, room, own):
+def _mlp(turn, at, model, call, own):
     """A task: some of the inside's numbers from norm to down, and so a part of what is added to x."""
     progress, worker, workers = turn
-    rows, step, _, _, tasks, _ = layout
+    phase, moment, layer = at
+    shape, layout, weights, _ = model
+    ids, _, (kept, parts, sums, inside, _), _ = call
     _, _, vectors, places = weights
-    _, parts, sums, inside, _ = room
-    x, h, _, _ = own
-    batch, groups, done = ids.size, (shape.d_ff + GROUP - 1) // GROUP, 0
-    inner, height = (shape.d_model + step - 1) // step * step, (shape.d_model + rows - 1) // rows
+    rows, step, tasks, done = layout.rows, layout.step, layout.mlp_tasks, 0
+    batch, groups = ids.size, _whole(shape.d_ff, GROUP) // GROUP
+    inner, height = _whole(shape.d_model, step), _whole(shape.d_model, rows)
     together = 2 if shape.activation == SWIGLU else 1  # gate and up
     bias = places[layer, BIAS, UP]
     while True:
@@ -285,28 +277,27 @@ def _mlp(turn, phase, moment, layer, shape, layout, weights, starts, ids, cache,
         if task < 0:
             break
         if done == 0:
-            _begin(moment, np.intp(UP), layer, shape, layout, weights, starts, ids, cache, room, own)
+            _begin(at, np.intp(UP), model, call, own)
         if task == 0:
-            _keep(moment, x, room[0])
+            _keep(moment, own[0], kept)
         begin, end = task * groups // tasks * GROUP, min((task + 1) * groups // tasks * GROUP, shape.d_ff)
-        panels = (end - begin + rows - 1) // rows
-        start = places[layer, MATRIX, UP] + together * begin * inner
-        _product(weights, start, together * panels, inner, h, 0, sums, 0, together * begin)
+        start, size = places[layer, MATRIX, UP] + together * begin * inner, _whole(end - begin, rows)
+        _product(weights, start, together * size // rows, inner, own[1], 0, sums, 0, together * begin)
         for b in range(batch):
-            activate(shape.activation, sums, b, begin, begin + panels * rows, rows, vectors, bias, inside)
-        start = places[layer, MATRIX, DOWN] + height * rows * begin
-        row = (moment % 2 * (parts.shape[0] // (2 * batch)) + task) * batch
-        columns = (end - begin + step - 1) // step * step
-        _product(weights, start, height, columns, inside, begin, parts, row, 0)
+            activate(shape.activation, sums, b, begin, begin + size, rows, vectors, bias, inside)
+        start, row = places[layer, MATRIX, DOWN] + height * begin, _place_of_part(moment, task, parts, batch)
+        _product(weights, start, height // rows, _whole(end - begin, step), inside, begin, parts, row, 0)
         done += 1
     finish(progress, phase, workers, tasks, done)
 
 
 @compiled()
-def _attend(turn, phase, layer, shape, weights, starts, cache, room, own):
+def _attend(turn, at, model, call, own):
     """New keys and values into the cache, and every head over what it holds."""
     progress, worker, workers = turn
-    sums, attended = room[2], room[4]
+    phase, _, layer = at
+    shape, _, weights, starts = model
+    _, cache, (_, _, sums, _, attended), _ = call
     _, _, vectors, places = weights
     tasks, done = sums.shape[0] * shape.n_kv_heads * attended[1].shape[2], 0
     extras = (places[layer, BIAS, QKV], starts[2], starts[3])
@@ -320,16 +311,16 @@ def _attend(turn, phase, layer, shape, weights, starts, cache, room, own):
 
 
 @compiled()
-def _multiply(
-    turn, phase, moment, product, layer, shape, layout, weights, starts, ids, cache, room, own, target, row
-):
+def _multiply(turn, at, product, model, call, own, target, row):
     """A product in a phase of its own, QKV, OUT or HEAD, some panels a task, to the rows from `row` on."""
     progress, worker, workers = turn
-    rows, step, _, _, _, _ = layout
+    phase, moment, layer = at
+    shape, layout, weights, _ = model
+    room = call[2]
     numbers, _, _, places = weights
     x, h, heads, _ = own
-    height, columns = _size_of(product, shape)
-    units, inner = (height + rows - 1) // rows, (columns + step - 1) // step * step
+    rows, (height, columns) = layout.rows, _size_of(product, shape)
+    units, inner = _whole(height, rows) // rows, _whole(columns, layout.step)
     chunks = _chunks_of(units, rows * inner * numbers.itemsize, workers)
     source = heads if product == OUT else h
     done = 0
@@ -341,7 +332,7 @@ def _multiply(
             if product == OUT:
                 combine(room[4], shape, 0, shape.n_heads, heads)
             else:
-                _begin(moment, product, layer, shape, layout, weights, starts, ids, cache, room, own)
+                _begin(at, product, model, call, own)
         if chunk == 0 and product != OUT:
             _keep(moment, x, room[0])
         first, last = chunk * units // chunks, (chunk + 1) * units // chunks
