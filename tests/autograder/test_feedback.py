@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import copy
 import os
+import re
 import stat
 import struct
 import zlib
@@ -231,6 +232,37 @@ def test_the_page_is_the_one_that_nbgrader_would_make(course: Course, solved: No
         notebook, resources={"nbgrader": told, "metadata": {"name": "tiny"}}
     )
     assert str(BeautifulSoup(ours, "html.parser")) == theirs
+
+
+def test_a_page_is_the_same_whatever_pages_were_made_before_it():
+    """Cells are kept as HTML by their text, and some with the same text are not the same."""
+
+    def notebook(picture: str, magic: str | None) -> NotebookNode:
+        text = nbformat.v4.new_markdown_cell("![a car](attachment:car.png)\n\n## *Cars*")
+        text.attachments = nbformat.from_dict({"car.png": {"image/png": picture}})
+        code = nbformat.v4.new_code_cell("for name in *; do echo $name; done")
+        if magic:
+            code.metadata["magics_language"] = magic
+        return nbformat.v4.new_notebook(
+            cells=[text, code], metadata={"language_info": {"name": "python", "pygments_lexer": "ipython3"}}
+        )
+
+    keeping = module._PageExporter()
+    pages = []
+    for one in (notebook("AAAA", None), notebook("BBBB", None), notebook("AAAA", "bash")):
+        pages.append(keeping.from_notebook_node(copy.deepcopy(one))[0])
+        fresh = module._PageExporter().from_notebook_node(copy.deepcopy(one))[0]
+        assert body(pages[-1]) == body(fresh)
+    assert len({body(page) for page in pages}) == 3
+
+
+def body(page: str) -> str:
+    """The page's cells, without the ids that nbformat gives to a cell that has none."""
+    cells = BeautifulSoup(page, "html.parser").body
+    assert cells is not None
+    for cell in cells.find_all(id=re.compile("^cell-id=")):
+        del cell["id"]
+    return str(cells)
 
 
 def test_nbgraders_own_generate_feedback_works_with_the_scrubber(course: Course, solved: NotebookNode):

@@ -262,3 +262,12 @@ def test_rows_through_the_key_projection_are_those_of_the_formula(p, g):
     plain, many = generate(lambda text, i: model(text).numpy())
     np.testing.assert_array_equal(cached, plain)
     assert (rows, many) == (p + g - 1, g * p + g * (g - 1) // 2)
+
+
+@pytest.mark.parametrize("counts", [-1, np.array([0, -1]), 4, np.array([0, 4])])
+def test_rows_grow_within_the_capacity_or_not_at_all(counts):
+    cache = minitx.KVCache(1, 2, 1, 5, 2)
+    cache.advance(2)
+    with pytest.raises(ValueError, match="cannot grow"):
+        cache.advance(counts)
+    assert cache.lengths.tolist() == [2, 2]
