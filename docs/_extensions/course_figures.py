@@ -9,6 +9,8 @@ from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
+COLUMN = 690  # pixels of a column of text on a wide screen
+
 
 class CourseFigure(SphinxDirective):
     """Draws one function of `figures_of_the_page` as an SVG with its description as alternative text."""
@@ -21,15 +23,18 @@ class CourseFigure(SphinxDirective):
         draw = getattr(figures_of_the_page, name)
         folder = Path(self.env.app.outdir) / "_images"
         folder.mkdir(parents=True, exist_ok=True)
-        figure = draw()
+        figure = legible(draw())
         # The same bytes for the same figure: no date, and ids that do not change from build to build.
         figure.savefig(folder / f"course-{name}.svg", metadata={"Date": None}, bbox_inches="tight")
         self.env.note_dependency(figures_of_the_page.__file__)
         depth = self.env.docname.count("/")
+        source = f"{'../' * depth}_images/course-{name}.svg"
+        # On a phone the figure keeps a size at which it can be read, in a frame that scrolls; alone it can be
+        # made larger.
         picture = nodes.raw(
             "",
-            f'<img class="course-figure" src="{"../" * depth}_images/course-{name}.svg" '
-            f'alt="{description(draw)}">',
+            f'<div class="figure-frame"><a href="{source}">'
+            f'<img class="course-figure" src="{source}" alt="{description(draw)}"></a></div>',
             format="html",
         )
         holder = nodes.figure("", picture)
@@ -40,6 +45,16 @@ class CourseFigure(SphinxDirective):
             caption += paragraph.children
         holder += caption
         return [holder]
+
+
+def legible(figure):
+    """The figure with no letters below 11 pixels where it is as wide as a column of text."""
+    from matplotlib.text import Text
+
+    least = 11 * figure.get_figwidth() * 72 / COLUMN
+    for text in figure.findobj(Text):
+        text.set_fontsize(max(text.get_fontsize(), least))
+    return figure
 
 
 def description(draw) -> str:

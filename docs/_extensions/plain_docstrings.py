@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 from sphinx.application import Sphinx
 
@@ -10,7 +11,22 @@ _CODE = re.compile(r"(`[^`]*`)")
 
 
 def escape(app: Sphinx, what: str, name: str, obj: object, options: object, lines: list[str]) -> None:
-    lines[:] = ["".join(_plain(part) for part in _CODE.split(line)) for line in lines]
+    lines[:] = list(_escaped(lines))
+
+
+def _escaped(lines: list[str]) -> Iterator[str]:
+    """The lines as reStructuredText; what is indented after an empty line is code, kept as it is."""
+    before, empty, in_code = "", False, False
+    for line in lines:
+        indented = line.startswith("    ")
+        if indented and not in_code and empty and before and not before.startswith(" "):
+            in_code = True
+            yield from ("::", "")
+        elif line.strip() and not indented:
+            in_code = False
+        yield line if in_code else "".join(_plain(part) for part in _CODE.split(line))
+        empty = not line.strip()
+        before = before if empty else line
 
 
 def _plain(part: str) -> str:
