@@ -25,7 +25,7 @@ extensions = [
 exclude_patterns = ["_build", "_vendor", "_wasm", "jupyterlite", "**.ipynb_checkpoints"]
 suppress_warnings = ["mystnb.unknown_mime_type", "misc.highlighting_failure"]
 
-myst_enable_extensions = ["dollarmath", "colon_fence", "deflist", "attrs_inline"]
+myst_enable_extensions = ["dollarmath", "colon_fence", "deflist", "attrs_inline", "attrs_block"]
 myst_heading_anchors = 3
 nb_execution_mode = "off"
 
@@ -39,7 +39,7 @@ html_theme = "sphinx_book_theme"
 html_title = "minitx"
 html_static_path = ["_static", "_vendor"]
 html_css_files = ["course.css"]
-html_js_files = []
+html_js_files = [("scrolling.js", {"defer": "defer"})]
 mathjax_path = "mathjax/tex-chtml.js"
 mathjax3_config = {"options": {"enableMenu": False}}
 html_theme_options = {

@@ -1,5 +1,6 @@
 """The site, built once, served on this machine, and a real browser that may ask nobody else."""
 
+import contextlib
 import http.server
 import shutil
 import subprocess
@@ -18,6 +19,11 @@ CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 class Quiet(http.server.SimpleHTTPRequestHandler):
     def log_message(self, *args):
         """Nothing: pytest's output is for tests."""
+
+    def copyfile(self, source, outputfile):
+        """A browser that has gone to another page does not wait for what is left of this one."""
+        with contextlib.suppress(ConnectionError):
+            super().copyfile(source, outputfile)
 
 
 @pytest.fixture(scope="session")
